@@ -1,0 +1,41 @@
+#!/bin/bash
+# The soft-RoCE tier: builds the tests of every package that asks for an RDMA device, runs them where there is one
+# (run.sh), and counts. COUNT repeats each test in one boot, RUN selects by regular expression as in `go test -run`.
+# It passes only if as many tests passed as `-list` names, so that nothing is skipped or lost unseen.
+set -euo pipefail
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+cd "$here/../.."
+count=${COUNT:-1} run=${RUN:-.}
+limit=$((240 + 120 * count))
+
+work=$(mktemp -d "${TMPDIR:-/tmp}/weft-test-rxe.XXXXXX")
+trap 'rm -rf "$work"' EXIT
+mapfile -t packages < <(git grep -l --untracked -E 'rdmatest\.(Verbs|Device)\b' -- '*_test.go' ':!internal/rdmatest' | xargs -n1 dirname | sort -u)
+expected=0
+for package in "${packages[@]}"; do
+  go test -c -o "$work/${package//\//_}.test" "./$package"
+  listed=$("$work/${package//\//_}.test" -test.list "$run" | grep -cE '^(Test|Fuzz|Example)' || true)
+  expected=$((expected + listed * count))
+  echo "$package" >>"$work/packages"
+done
+
+cat >"$work/inside.sh" <<INSIDE
+status=0
+while read -r package; do
+  echo "=== \$package"
+  (cd "\$package" && "$work/\${package//\//_}.test" -test.v -test.count=$count -test.run $(printf %q "$run") -test.timeout ${limit}s) || status=1
+done <"$work/packages"
+[ -z "\${WEFT_GUEST:-}" ] || "$here/paths.sh" || status=1
+exit \$status
+INSIDE
+
+code=0
+WEFT_REQUIRE=verbs "$here/run.sh" --time "$limit" bash "$work/inside.sh" 2>&1 | tee "$work/log" || code=$?
+tally() { grep -cE "^--- $1: " "$work/log" || true; }
+passed=$(tally PASS) failed=$(tally FAIL) skipped=$(tally SKIP)
+if [ "$passed" -ne "$expected" ] && [ $code -eq 0 ]; then
+  echo "rxe: $passed tests passed, but the packages name $expected"
+  code=1
+fi
+echo "rxe: $passed passed, $failed failed, $skipped skipped"
+exit "$code"
