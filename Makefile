@@ -1,0 +1,71 @@
+# Weft's targets. None of them is needed to build the library: `go build` does that, with gcc and libibverbs-dev.
+
+# How often and which device tests run: make test-rxe COUNT=10 RUN=TestWrite
+COUNT ?= 1
+RUN ?= .
+# What test-hw must not skip, and the build tags of what it tests: make test-hw WEFT_REQUIRE=verbs TAGS=efa
+WEFT_REQUIRE ?= verbs
+TAGS ?=
+
+# Sources that are tracked or about to be; what .gitignore names is nobody's style to check.
+sources = git ls-files -z --cached --others --exclude-standard --
+tool = go tool -modfile=tools/go.mod
+
+.DEFAULT_GOAL := help
+.PHONY: help deps demo test lint fmt fmt-check csrc cross downstream test-rxe rxe-shell test-rxe-two-hosts test-docker \
+  test-fresh bench-rxe test-hw
+
+help: ## This list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-20s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+deps: ## Install the Debian packages that are missing (with sudo when not root)
+	@scripts/deps.sh
+
+demo: deps ## Move real files between two processes by RDMA and verify them
+	docker/rxe/demo.sh
+
+test: deps ## The unit tests, then the device tests on soft-RoCE
+	go test -race ./...
+	docker/rxe/test.sh
+
+lint: deps ## golangci-lint on this platform, staticcheck on the one without bindings
+	$(tool) golangci-lint run
+	CGO_ENABLED=0 $(tool) staticcheck ./...
+
+fmt: deps ## Format the Go and C sources
+	$(sources) '*.go' | xargs -0 gofmt -w
+	$(sources) '*.c' '*.h' | xargs -0 clang-format -i
+
+fmt-check: deps ## Fail where fmt would change something
+	@$(sources) '*.go' | xargs -0 gofmt -d | (! grep .)
+	@$(sources) '*.c' '*.h' | xargs -0 clang-format --dry-run -Werror
+
+csrc: deps ## The C shims with every warning an error, and their tests under ASan and UBSan
+	scripts/csrc.sh
+
+cross: ## Build and vet for every platform, without cgo
+	scripts/cross.sh
+
+downstream: deps ## Build a module that requires this one: from the module cache, and vendored
+	scripts/downstream.sh
+
+test-rxe: deps ## The device tests on soft-RoCE; COUNT= and RUN= as for go test
+	COUNT='$(COUNT)' RUN='$(RUN)' docker/rxe/test.sh
+
+rxe-shell: deps ## A shell where there is a soft-RoCE device
+	docker/rxe/shell.sh
+
+test-rxe-two-hosts: deps ## Two soft-RoCE machines on a virtual network, one of them killed
+	docker/rxe/two-hosts.sh
+
+test-docker: deps ## The device tests in a container without privileges
+	docker/test.sh
+
+test-fresh: deps ## `make demo` and `make test` in a bare Debian root that has only Go, git and make (as root)
+	scripts/fresh.sh
+
+bench-rxe: deps ## Weft against perftest on soft-RoCE, in one boot
+	docker/rxe/bench.sh
+
+test-hw: deps ## All tests on this machine's own devices; WEFT_REQUIRE= and TAGS=
+	WEFT_REQUIRE='$(WEFT_REQUIRE)' go test -count=1 -tags='$(TAGS)' ./...
