@@ -32,8 +32,8 @@ func Track() {
 	leaks.on.Store(true)
 }
 
-// Live returns one entry for each object that was opened since Track and is still open: its kind, and below it the stack
-// that created it, a function and a file and line at a time. Entries are sorted.
+// Live returns one entry for each object that was opened since Track and is still open: its kind, and below it the
+// stack that created it, a function and a file and line at a time. Entries are sorted.
 func Live() []string {
 	leaks.mu.Lock()
 	defer leaks.mu.Unlock()

@@ -8,8 +8,8 @@
 //   - an object is freed once, after the calls in progress have returned;
 //   - what a test leaves open is reported with the stack that created it ([Live]).
 //
-// Nothing is freed by the garbage collector: a NIC still writes to memory that Go no longer refers to, and deregistering
-// it at an arbitrary moment turns a leak into corruption. A leak is the safe failure.
+// Nothing is freed by the garbage collector: a NIC still writes to memory that Go no longer refers to, and
+// deregistering it at an arbitrary moment turns a leak into corruption. A leak is the safe failure.
 //
 // # Creating a child
 //
@@ -65,11 +65,11 @@ type Object struct {
 	children map[string]int // how many live, by kind
 }
 
-// Init opens o. The kind names it in errors ("queue pair"); free gives back what it holds, is called without locks and at
-// most once successfully, and must not call o.Close. The parent, which may be nil, cannot be closed before o is.
+// Init opens o. The kind names it in errors ("queue pair"); free gives back what it holds, is called without locks and
+// at most once successfully, and must not call o.Close. The parent, which may be nil, cannot be closed before o is.
 //
-// Init returns an error that wraps net.ErrClosed when the parent is closed or closing, and one that wraps syscall.EINVAL
-// when o was initialised before; o is then unchanged.
+// Init returns an error that wraps net.ErrClosed when the parent is closed or closing, and one that wraps
+// syscall.EINVAL when o was initialised before; o is then unchanged.
 func (o *Object) Init(kind string, parent *Object, free func() error) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -38,8 +38,8 @@ func Map(size int) (*Buffer, error) {
 	return b, nil
 }
 
-// Bytes returns the memory: exactly the length that was asked for, with no spare capacity, at a page boundary; nil after
-// Close. The slice must not be used after Close: the addresses are then unmapped, or another mapping's.
+// Bytes returns the memory: exactly the length that was asked for, with no spare capacity, at a page boundary; nil
+// after Close. The slice must not be used after Close: the addresses are then unmapped, or another mapping's.
 func (b *Buffer) Bytes() []byte {
 	if b.life.Enter() != nil {
 		return nil

@@ -6,15 +6,15 @@ import (
 	"sync/atomic"
 )
 
-// cacheLine is the distance, in bytes, that keeps producers and the consumer from sharing a cache line on the processors
-// that RDMA hosts have.
+// cacheLine is the distance, in bytes, that keeps producers and the consumer from sharing a cache line on the
+// processors that RDMA hosts have.
 const cacheLine = 64
 
 // MPSC is a bounded first-in first-out queue with any number of producers and one consumer: Vyukov's bounded queue (D.
 // Vyukov, "Bounded MPMC queue", 1024cores.net), whose consumer side needs no compare-and-swap here.
 //
-// Values of one producer come out in the order in which it pushed them. A value is visible to the consumer once its Push
-// returned; what the producer wrote before Push happens before what the consumer does after Pop.
+// Values of one producer come out in the order in which it pushed them. A value is visible to the consumer once its
+// Push returned; what the producer wrote before Push happens before what the consumer does after Pop.
 type MPSC[T any] struct {
 	slots []slot[T]
 	mask  uint64
@@ -26,8 +26,8 @@ type MPSC[T any] struct {
 	_    [cacheLine - 8]byte
 }
 
-// slot is one place of the ring. Its turn says whose it is: at position p it equals p when a producer may fill the slot,
-// p+1 when the consumer may empty it, and p+capacity (the next lap's p) after that.
+// slot is one place of the ring. Its turn says whose it is: at position p it equals p when a producer may fill the
+// slot, p+1 when the consumer may empty it, and p+capacity (the next lap's p) after that.
 type slot[T any] struct {
 	turn  atomic.Uint64
 	value T
@@ -62,8 +62,8 @@ func (q *MPSC[T]) Push(v T) bool {
 	}
 }
 
-// Pop removes and returns the oldest value, or returns false when there is none. It also returns false while the producer
-// of the oldest value is still within Push, even if younger values are complete.
+// Pop removes and returns the oldest value, or returns false when there is none. It also returns false while the
+// producer of the oldest value is still within Push, even if younger values are complete.
 //
 // One goroutine at a time may call it. Another may take over when something that it synchronised on (a mutex, a
 // compare-and-swap, a channel) orders its first Pop after the other's last.
@@ -81,7 +81,8 @@ func (q *MPSC[T]) Pop() (T, bool) {
 	return v, true
 }
 
-// Len returns how many values are queued or being pushed: between 0 and Cap, and exact only while nobody pushes or pops.
+// Len returns how many values are queued or being pushed: between 0 and Cap, and exact only while nobody pushes or
+// pops.
 func (q *MPSC[T]) Len() int {
 	head := q.head.Load() // before tail, so that the difference is not negative
 	return int(min(q.tail.Load()-head, q.mask+1))

@@ -1,0 +1,271 @@
+package life_test
+
+import (
+	"errors"
+	"net"
+	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/weftrdma/weft/internal/life"
+	"github.com/weftrdma/weft/internal/rdmatest"
+)
+
+func TestMain(m *testing.M) { rdmatest.Main(m, nil) }
+
+func nothing() error { return nil }
+
+// open returns an open object that the test's end closes.
+func open(t testing.TB, kind string, parent *life.Object) *life.Object {
+	t.Helper()
+	o := new(life.Object)
+	require.NoError(t, o.Init(kind, parent, nothing))
+	t.Cleanup(func() { require.NoError(t, o.Close()) })
+	return o
+}
+
+// inParallel runs the functions at the same time, as closely as the scheduler allows.
+func inParallel(functions ...func()) {
+	var waiting atomic.Int32
+	waiting.Store(int32(len(functions)))
+	var done sync.WaitGroup
+	for _, f := range functions {
+		done.Go(func() {
+			waiting.Add(-1)
+			for spins := 0; waiting.Load() > 0; spins++ {
+				if spins > 1000 { // the last to come would mostly be first, if the others slept
+					runtime.Gosched()
+				}
+			}
+			f()
+		})
+	}
+	done.Wait()
+}
+
+func TestChildAppearsOrParentClosesNeverBoth(t *testing.T) {
+	outcomes := map[string]int{}
+	for i := range 5000 {
+		var parent, child life.Object
+		require.NoError(t, parent.Init("protection domain", nil, nothing))
+		var initErr, closeErr error
+		race := []func(){
+			func() { initErr = child.Init("queue pair", &parent, nothing) },
+			func() { closeErr = parent.Close() },
+		}
+		if i%2 == 0 {
+			slices.Reverse(race)
+		}
+		inParallel(race...)
+		if initErr == nil {
+			outcomes["child first"]++
+			require.ErrorIs(t, closeErr, syscall.EBUSY)
+			require.NoError(t, child.Close())
+			require.NoError(t, parent.Close())
+		} else {
+			outcomes["close first"]++
+			require.ErrorIs(t, initErr, net.ErrClosed)
+			require.NoError(t, closeErr)
+			require.ErrorIs(t, child.Enter(), net.ErrClosed)
+		}
+	}
+	t.Log(outcomes)
+}
+
+// TestWhoeverSeesTheChildClosedCanCloseTheParent has several goroutines close both: none may find the child closed and
+// still registered.
+func TestWhoeverSeesTheChildClosedCanCloseTheParent(t *testing.T) {
+	for range 5000 {
+		var parent, child life.Object
+		var refused atomic.Int32
+		require.NoError(t, parent.Init("protection domain", nil, nothing))
+		require.NoError(t, child.Init("queue pair", &parent, nothing))
+		closeBoth := func() {
+			if child.Close() != nil || parent.Close() != nil {
+				refused.Add(1)
+			}
+		}
+		inParallel(closeBoth, closeBoth, closeBoth)
+		require.Zero(t, refused.Load())
+	}
+}
+
+func TestNoCallRunsOnAFreedObject(t *testing.T) {
+	for range 100 {
+		var o life.Object
+		var freed atomic.Bool
+		var late atomic.Int32
+		require.NoError(t, o.Init("completion queue", nil, func() error { freed.Store(true); return nil }))
+		call := func() {
+			for o.Enter() == nil {
+				if freed.Load() {
+					late.Add(1)
+				}
+				o.Exit()
+			}
+		}
+		inParallel(call, call, call, func() {
+			if err := o.Close(); err != nil {
+				late.Add(1)
+			}
+		})
+		require.True(t, freed.Load())
+		require.Zero(t, late.Load())
+	}
+}
+
+func TestCloseWaitsForTheCallInProgress(t *testing.T) {
+	var o, child life.Object
+	var freed atomic.Bool
+	require.NoError(t, o.Init("completion queue", nil, func() error { freed.Store(true); return nil }))
+	require.NoError(t, o.Enter())
+
+	closed := make(chan error, 2)
+	go func() { closed <- o.Close() }()
+	for o.Enter() == nil { // until Close has begun
+		o.Exit()
+		runtime.Gosched()
+	}
+	go func() { closed <- o.Close() }()
+	require.ErrorIs(t, child.Init("work request", &o, nothing), net.ErrClosed, "a child on a closing object")
+	require.False(t, freed.Load())
+	require.Empty(t, closed)
+
+	o.Exit()
+	ctx := rdmatest.Context(t, 10*time.Second)
+	for range 2 {
+		select {
+		case err := <-closed:
+			require.NoError(t, err)
+		case <-ctx.Done():
+			t.Fatal("Close did not notice that the last call had ended")
+		}
+	}
+	require.True(t, freed.Load())
+}
+
+func TestCloseFreesOnce(t *testing.T) {
+	for range 1000 {
+		var o life.Object
+		var freed, failed atomic.Int32
+		require.NoError(t, o.Init("address handle", nil, func() error { freed.Add(1); return nil }))
+		closeIt := func() {
+			if o.Close() != nil || freed.Load() != 1 {
+				failed.Add(1)
+			}
+		}
+		inParallel(closeIt, closeIt, closeIt)
+		require.NoError(t, o.Close())
+		require.EqualValues(t, 1, freed.Load())
+		require.Zero(t, failed.Load(), "a Close failed, or returned before the object was freed")
+	}
+}
+
+func TestFailedFreeLeavesTheObjectOpen(t *testing.T) {
+	broken := errors.New("device is gone")
+	frees := 0
+	parent := open(t, "device", nil)
+	var o life.Object
+	require.NoError(t, o.Init("protection domain", parent, func() error {
+		if frees++; frees == 1 {
+			return broken
+		}
+		return nil
+	}))
+	require.ErrorIs(t, o.Close(), broken)
+	require.ErrorIs(t, parent.Close(), syscall.EBUSY)
+	require.NoError(t, o.Enter())
+	o.Exit()
+	var child life.Object
+	require.NoError(t, child.Init("queue pair", &o, nothing))
+	require.NoError(t, child.Close())
+
+	require.NoError(t, o.Close())
+	require.Equal(t, 2, frees)
+	require.NoError(t, parent.Close())
+}
+
+func TestBusyCloseNamesTheChildrenAndChangesNothing(t *testing.T) {
+	var parent life.Object
+	freed := false
+	require.NoError(t, parent.Init("protection domain", nil, func() error { freed = true; return nil }))
+	regions := []*life.Object{open(t, "memory region", &parent), open(t, "memory region", &parent)}
+	pair := open(t, "queue pair", &parent)
+
+	err := parent.Close()
+	require.ErrorIs(t, err, syscall.EBUSY)
+	require.EqualError(t, err, "close protection domain: 3 open on it (1 × queue pair, 2 × memory region), "+
+		"close these first: device or resource busy")
+	require.False(t, freed)
+	require.NoError(t, parent.Enter())
+	parent.Exit()
+
+	require.NoError(t, pair.Close())
+	require.ErrorContains(t, parent.Close(), "2 open on it (2 × memory region)")
+	for _, r := range regions {
+		require.NoError(t, r.Close())
+	}
+	require.NoError(t, parent.Close())
+	require.True(t, freed)
+}
+
+func TestClosedObjectsSayWhatTheyAre(t *testing.T) {
+	var pd, qp life.Object
+	require.ErrorIs(t, pd.Enter(), net.ErrClosed)
+	require.EqualError(t, pd.Enter(), "object was never opened")
+	require.NoError(t, pd.Close())
+	require.ErrorIs(t, qp.Init("queue pair", &pd, nothing), net.ErrClosed, "on a parent that was never opened")
+
+	require.NoError(t, pd.Init("protection domain", nil, nothing))
+	require.NoError(t, pd.Close())
+	require.ErrorIs(t, pd.Enter(), net.ErrClosed)
+	require.EqualError(t, pd.Enter(), "protection domain is closed")
+	err := qp.Init("queue pair", &pd, nothing)
+	require.ErrorIs(t, err, net.ErrClosed)
+	require.EqualError(t, err, "open queue pair: protection domain is closed")
+}
+
+func TestInitIsForOneUse(t *testing.T) {
+	parent := open(t, "device", nil)
+	pd := open(t, "protection domain", parent)
+	require.ErrorIs(t, pd.Init("protection domain", parent, nothing), syscall.EINVAL)
+	require.NoError(t, pd.Close())
+	require.ErrorIs(t, pd.Init("protection domain", parent, nothing), syscall.EINVAL)
+	require.NoError(t, parent.Close(), "a refused Init left a child behind")
+}
+
+func TestEnterAndExitAllocateNothing(t *testing.T) {
+	o := open(t, "completion queue", nil)
+	require.Zero(t, testing.AllocsPerRun(1000, func() {
+		if o.Enter() == nil {
+			o.Exit()
+		}
+	}))
+}
+
+func BenchmarkEnterExit(b *testing.B) {
+	o := open(b, "completion queue", nil)
+	b.ReportAllocs()
+	for b.Loop() {
+		if o.Enter() == nil {
+			o.Exit()
+		}
+	}
+}
+
+func BenchmarkEnterExitParallel(b *testing.B) {
+	o := open(b, "completion queue", nil)
+	b.RunParallel(func(pb *testing.PB) {
+		for pb.Next() {
+			if o.Enter() == nil {
+				o.Exit()
+			}
+		}
+	})
+}
