@@ -23,15 +23,15 @@ const Verbs Capability = "verbs"
 // capabilities are all that Require and WEFT_REQUIRE know.
 var capabilities = []Capability{Verbs}
 
-// Require skips the test by the capability's name where the machine lacks it. Where WEFT_REQUIRE lists the capability it
-// fails the test instead: a tier that exists to run such tests cannot pass by skipping them.
+// Require skips the test by the capability's name where the machine lacks it. Where WEFT_REQUIRE lists the capability
+// it fails the test instead: a tier that exists to run such tests cannot pass by skipping them.
 func Require(t testing.TB, c Capability) {
 	t.Helper()
 	thisHost().require(t, c)
 }
 
-// Device returns the name of the RDMA device to test on: the one that WEFT_RDMA_DEVICE names, which has to be active, or
-// else the first active one. Without any it skips or fails as Require(t, Verbs) does.
+// Device returns the name of the RDMA device to test on: the one that WEFT_RDMA_DEVICE names, which has to be active,
+// or else the first active one. Without any it skips or fails as Require(t, Verbs) does.
 func Device(t testing.TB) string {
 	t.Helper()
 	return thisHost().device(t)

@@ -30,8 +30,9 @@ type Child struct {
 	err     error // how it ended, once exited is closed
 }
 
-// StartChild runs the test binary again as a process that plays the named part of Main's children with the arguments. It
-// is killed when the test ends, and on linux when this process dies; its standard error is logged if the test failed.
+// StartChild runs the test binary again as a process that plays the named part of Main's children with the arguments.
+// It is killed when the test ends, and on linux when this process dies; its standard error is logged if the test
+// failed.
 func StartChild(t testing.TB, name string, args ...string) *Child {
 	t.Helper()
 	if part, ok := os.LookupEnv(childVar); ok {
@@ -102,8 +103,8 @@ func (c *Child) supervise(started chan<- error) {
 	}
 }
 
-// ReadLine returns the next line of the child's standard output, without its end. The error wraps io.EOF at the end of the
-// output, and os.ErrDeadlineExceeded when no whole line came within the timeout; a later call then goes on.
+// ReadLine returns the next line of the child's standard output, without its end. The error wraps io.EOF at the end of
+// the output, and os.ErrDeadlineExceeded when no whole line came within the timeout; a later call then goes on.
 func (c *Child) ReadLine(timeout time.Duration) (string, error) {
 	if err := c.output.SetReadDeadline(time.Now().Add(timeout)); err != nil {
 		return "", fmt.Errorf("read from child %q: %w", c.name, err)
@@ -138,8 +139,8 @@ func (c *Child) Kill() {
 	_ = c.cmd.Process.Kill() // the one error is that it has ended
 }
 
-// Wait returns nil when the child exited with status 0 within the timeout. Otherwise the error wraps the *exec.ExitError,
-// or os.ErrDeadlineExceeded if the child still runs.
+// Wait returns nil when the child exited with status 0 within the timeout. Otherwise the error wraps the
+// *exec.ExitError, or os.ErrDeadlineExceeded if the child still runs.
 func (c *Child) Wait(timeout time.Duration) error {
 	timer := time.NewTimer(timeout)
 	defer timer.Stop()

@@ -13,15 +13,15 @@ import (
 // childVar carries the part that a child process plays.
 const childVar = "WEFT_TEST_CHILD"
 
-// Children are the parts that child processes of a test binary can play: StartChild runs the function of that name, with
-// its arguments, in a process of its own, whose exit status is the result.
+// Children are the parts that child processes of a test binary can play: StartChild runs the function of that name,
+// with its arguments, in a process of its own, whose exit status is the result.
 type Children map[string]func(args []string) int
 
 // Main is the body of a test main; it does not return. It runs the tests, or in a child process the child's function,
 // and exits with status 1, printing the creation stack of each, when objects of internal/life are then still open.
 //
-// The children may be nil. On linux with cgo it also makes crash traces name C functions, unless the tag nosymbolizer is
-// given.
+// The children may be nil. On linux with cgo it also makes crash traces name C functions, unless the tag nosymbolizer
+// is given.
 func Main(m *testing.M, children Children) {
 	life.Track()
 	os.Exit(run(m, children, os.Stderr))
