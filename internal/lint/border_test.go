@@ -170,8 +170,8 @@ func needLine(at finding, got, want string) []finding {
 	return []finding{at}
 }
 
-// checkDirectives looks at what a file promises cgo about its C functions. noescape without nocallback (and the other way
-// round) is a promise that the other half can break.
+// checkDirectives looks at what a file promises cgo about its C functions. noescape without nocallback (and the other
+// way round) is a promise that the other half can break.
 func checkDirectives(f *goFile) (found []finding) {
 	for _, group := range f.Comments {
 		promised := map[string][]string{"noescape": nil, "nocallback": nil}
@@ -195,8 +195,8 @@ func checkDirectives(f *goFile) (found []finding) {
 	return found
 }
 
-// checkShim looks at C outside csrc: a binding has one #include under the build line of its cgo files, so that the source
-// it includes is compiled in the binding's package and nowhere else.
+// checkShim looks at C outside csrc: a binding has one #include under the build line of its cgo files, so that the
+// source it includes is compiled in the binding's package and nowhere else.
 func checkShim(f *cFile) []finding {
 	dir := path.Dir(f.path)
 	if matches("csrc/...", dir) || dir == testC {

@@ -14,7 +14,7 @@ type forbidden struct {
 }
 
 var forbiddenCalls = []forbidden{
-	{"time", "Sleep", (*goFile).test, "tests do not sleep: wait for the event itself, with a deadline, or use a virtual clock"},
+	{"time", "Sleep", (*goFile).test, "tests wait for the event itself, with a deadline, or use a virtual clock"},
 	{"runtime", "SetFinalizer", everywhere, "finalizers never free: a NIC still writes after the collector has run"},
 	{"os", "Getenv", library, libraryEnv},
 	{"os", "LookupEnv", library, libraryEnv},
@@ -32,8 +32,8 @@ func library(f *goFile) bool {
 	return !f.test() && !matches("cmd/...", f.dir()) && f.dir() != "internal/rdmatest"
 }
 
-// calls forbids functions by where they stand, and skipping in tests: a skip that WEFT_REQUIRE cannot turn into a failure
-// is a test that may never run.
+// calls forbids functions by where they stand, and skipping in tests: a skip that WEFT_REQUIRE cannot turn into a
+// failure is a test that may never run.
 var calls = rule{
 	name:  "calls",
 	check: checkCalls,
@@ -62,7 +62,7 @@ func Run(t *testing.T) { t.SkipNow() }
 		},
 		want: []string{
 			"transferengine/railtest/suite.go:5: SkipNow belongs in internal/rdmatest: use rdmatest.Require",
-			"verbs/qp_test.go:9: time.Sleep: tests do not sleep: wait for the event itself, with a deadline, or use a virtual clock",
+			"verbs/qp_test.go:9: time.Sleep: tests wait for the event itself, with a deadline, or use a virtual clock",
 			"verbs/qp_test.go:10: Skip belongs in internal/rdmatest: use rdmatest.Require",
 			"verbs/qp_test.go:11: Skipf belongs in internal/rdmatest: use rdmatest.Require",
 		},

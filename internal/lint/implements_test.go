@@ -8,10 +8,10 @@ import (
 	"strings"
 )
 
-// libraries gives the C headers that each binding implements, below /usr/include, and the package that brings them.
-var libraries = map[string]struct{ headers, pkg string }{
-	"verbs":  {"infiniband/verbs.h", "libibverbs-dev"},
-	"fabric": {"rdma/*.h", "libfabric-dev"},
+// headers gives the C headers that each binding implements, below /usr/include.
+var headers = map[string]string{
+	"verbs":  "infiniband/verbs.h",
+	"fabric": "rdma/*.h",
 }
 
 // cFunction finds the name of a function in a C prototype, or in its declaration.
@@ -72,7 +72,7 @@ func A() {}
 func A() {}
 `,
 		},
-		want: []string{"verbs/pd.go:3: no infiniband/verbs.h to check this against: install libibverbs-dev (make deps), or set CGO_ENABLED=0"},
+		want: []string{"verbs/pd.go:3: no infiniband/verbs.h to check this against: run make deps, or set CGO_ENABLED=0"},
 	}, {
 		name: "lawful",
 		files: map[string]string{
@@ -95,7 +95,7 @@ func A() {}
 
 func checkImplements(t *tree) (found []finding) {
 	declared := map[string]map[string]bool{}
-	for binding := range libraries {
+	for binding := range headers {
 		declared[binding] = t.declared(binding)
 	}
 	for _, f := range t.gos {
@@ -112,7 +112,7 @@ func checkImplements(t *tree) (found []finding) {
 }
 
 func (t *tree) checkPrototypes(f *goFile, at *ast.CommentGroup, prototypes string, declared map[string]bool) []finding {
-	library, known := libraries[f.dir()]
+	header, known := headers[f.dir()]
 	names := cFunction.FindAllStringSubmatch(prototypes, -1)
 	switch {
 	case !known:
@@ -122,13 +122,12 @@ func (t *tree) checkPrototypes(f *goFile, at *ast.CommentGroup, prototypes strin
 	case declared == nil && !t.cgo:
 		return nil // this machine builds no bindings, and has no headers
 	case declared == nil:
-		return []finding{f.found(at.Pos(), "no %s to check this against: install %s (make deps), or set CGO_ENABLED=0",
-			library.headers, library.pkg)}
+		return []finding{f.found(at.Pos(), "no %s to check this against: run make deps, or set CGO_ENABLED=0", header)}
 	}
 	var found []finding
 	for _, name := range names {
 		if !declared[name[1]] {
-			found = append(found, f.found(at.Pos(), "implements %s, which %s does not declare", name[1], library.headers))
+			found = append(found, f.found(at.Pos(), "implements %s, which %s does not declare", name[1], header))
 		}
 	}
 	return found
@@ -136,9 +135,9 @@ func (t *tree) checkPrototypes(f *goFile, at *ast.CommentGroup, prototypes strin
 
 // declared collects what a binding's C headers declare; nil when there are none on this machine.
 func (t *tree) declared(binding string) map[string]bool {
-	files, err := fs.Glob(t.include, libraries[binding].headers)
+	files, err := fs.Glob(t.include, headers[binding])
 	if err != nil {
-		panic(fmt.Sprintf("libraries of internal/lint: %v", err))
+		panic(fmt.Sprintf("headers of internal/lint: %v", err))
 	}
 	var names map[string]bool
 	for _, file := range files {

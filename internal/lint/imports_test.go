@@ -2,8 +2,8 @@ package lint_test
 
 import "strings"
 
-// mayImport says what each package may import of this module. Arrows go down only, and siblings never import each other;
-// dpa, which is backed by verbs, is the one exception. An exact entry counts before the one of a folder above.
+// mayImport says what each package may import of this module. Arrows go down only, and siblings never import each
+// other; dpa, which is backed by verbs, is the one exception. An exact entry counts before the one of a folder above.
 var mayImport = map[string][]string{
 	"csrc":         {},
 	"internal/...": {"internal/..."},

@@ -147,5 +147,7 @@ func definition(head string) (fn cFunc, ok bool) {
 
 // blank empties what a pattern matches and keeps the lines.
 func blank(pattern *regexp.Regexp, text string) string {
-	return pattern.ReplaceAllStringFunc(text, func(s string) string { return strings.Repeat("\n", strings.Count(s, "\n")) })
+	return pattern.ReplaceAllStringFunc(text, func(s string) string {
+		return strings.Repeat("\n", strings.Count(s, "\n"))
+	})
 }

@@ -1,6 +1,7 @@
 package lint_test
 
 import (
+	"go/ast"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -10,51 +11,91 @@ import (
 var unsafePackages = []string{"internal/mem", "internal/ring", testC}
 
 // unsafeFiles are single files elsewhere that need unsafe, each with its reason.
-var unsafeFiles = map[string]string{}
+var unsafeFiles = map[string]string{
+	"verbs/mr.go": "takes the address of the caller's slice to register it",
+}
 
-// unsafety keeps unsafe in the files that touch C memory, and in a short list.
+// unsafety keeps unsafe in the files that touch C memory, and in a short list. The bindings' other files may name the
+// type unsafe.Pointer, since they hold C handles and give them out as Raw, but not convert to or from it.
 var unsafety = rule{
 	name:  "unsafe",
 	check: checkUnsafe,
 	planted: []planted{{
 		name: "outside",
 		files: map[string]string{
-			"transferengine/region.go": "package transferengine\n\nimport \"unsafe\"\n",
-			"verbs/mr_test.go":         "package verbs_test\n\nimport \"unsafe\"\n",
+			"transferengine/region.go": "package transferengine\n\nimport \"unsafe\"\n\nvar p unsafe.Pointer\n",
+			"moe/cgo_none.go":          "package moe\n\nimport \"unsafe\"\n\nvar p unsafe.Pointer\n",
+			"verbs/mr_test.go":         "package verbs_test\n\nimport u \"unsafe\"\n\nvar n = u.Sizeof(1)\n",
 		},
 		want: []string{
-			"transferengine/region.go:3: unsafe belongs in cgo files, their twins and unsafeFiles of internal/lint",
-			"verbs/mr_test.go:3: unsafe belongs in cgo files, their twins and unsafeFiles of internal/lint",
+			"moe/cgo_none.go:5: unsafe.Pointer: " + whereUnsafe,
+			"transferengine/region.go:5: unsafe.Pointer: " + whereUnsafe,
+			"verbs/mr_test.go:5: unsafe.Sizeof: " + whereUnsafe,
 		},
 	}, {
-		name: "a twin outside a binding",
+		name: "more than a handle",
 		files: map[string]string{
-			"moe/cgo_none.go": "package moe\n\nimport \"unsafe\"\n",
+			"verbs/qp.go": `package verbs
+
+import "unsafe"
+
+func f(p unsafe.Pointer, b []byte) uintptr {
+	q := unsafe.Pointer(unsafe.SliceData(b))
+	return uintptr(q)
+}
+`,
 		},
-		want: []string{"moe/cgo_none.go:3: unsafe belongs in cgo files, their twins and unsafeFiles of internal/lint"},
+		want: []string{
+			"verbs/qp.go:6: conversion to unsafe.Pointer: " + whereUnsafe,
+			"verbs/qp.go:6: unsafe.SliceData: " + whereUnsafe,
+		},
 	}, {
 		name: "lawful",
 		files: map[string]string{
-			"verbs/cgo_linux.go":    "package verbs\n\nimport \"unsafe\"\n",
-			"verbs/cgo_none.go":     "package verbs\n\nimport \"unsafe\"\n",
-			"internal/mem/mem.go":   "package mem\n\nimport \"unsafe\"\n",
-			"internal/ring/mpsc.go": "package ring\n\nimport \"unsafe\"\n",
+			"verbs/cgo_linux.go":    "package verbs\n\nimport \"unsafe\"\n\nvar n = unsafe.Sizeof(1)\n",
+			"verbs/cgo_none.go":     "package verbs\n\nimport \"unsafe\"\n\nvar n = unsafe.Sizeof(1)\n",
+			"verbs/mr.go":           "package verbs\n\nimport \"unsafe\"\n\nvar n = unsafe.Sizeof(1)\n",
+			"verbs/pd.go":           "package verbs\n\nimport \"unsafe\"\n\nfunc (p *PD) Raw() unsafe.Pointer { return p.ptr }\n",
+			"internal/mem/mem.go":   "package mem\n\nimport \"unsafe\"\n\nvar n = unsafe.Sizeof(1)\n",
+			"internal/ring/mpsc.go": "package ring\n\nimport \"unsafe\"\n\nvar n = unsafe.Sizeof(1)\n",
 		},
 	}},
 }
 
+const whereUnsafe = "unsafe belongs in cgo files, their twins and unsafeFiles of internal/lint"
+
 func checkUnsafe(t *tree) (found []finding) {
 	for _, f := range t.gos {
-		spec := f.importSpec("unsafe")
-		if spec == nil || matchesAny(unsafePackages, f.dir()) || unsafeFiles[f.path] != "" {
-			continue
-		}
 		_, isBinding := bindings[f.dir()]
-		if isBinding && (cgoName.MatchString(f.base()) || f.base() == "cgo_none.go") {
-			continue
+		switch {
+		case f.importSpec("unsafe") == nil, matchesAny(unsafePackages, f.dir()), unsafeFiles[f.path] != "":
+		case isBinding && (cgoName.MatchString(f.base()) || f.base() == "cgo_none.go"):
+		default:
+			found = append(found, checkUnsafeUses(f, isBinding && !f.test())...)
 		}
-		found = append(found, f.found(spec.Pos(), "unsafe belongs in cgo files, their twins and unsafeFiles of internal/lint"))
 	}
+	return found
+}
+
+// checkUnsafeUses looks at what a file does with unsafe; handles tells whether it may hold unsafe.Pointers.
+func checkUnsafeUses(f *goFile, handles bool) (found []finding) {
+	conversions := map[ast.Expr]bool{}
+	ast.Inspect(f.File, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.CallExpr:
+			conversions[n.Fun] = true
+		case *ast.SelectorExpr:
+			x, ok := n.X.(*ast.Ident)
+			switch {
+			case !ok || x.Name != f.localName("unsafe"):
+			case n.Sel.Name == "Pointer" && conversions[n]:
+				found = append(found, f.found(n.Pos(), "conversion to unsafe.Pointer: %s", whereUnsafe))
+			case n.Sel.Name != "Pointer" || !handles:
+				found = append(found, f.found(n.Pos(), "unsafe.%s: %s", n.Sel.Name, whereUnsafe))
+			}
+		}
+		return true
+	})
 	return found
 }
 

@@ -1,0 +1,62 @@
+#!/bin/bash
+# Builds a throw-away module that requires this one as a stranger's would, since what `go build` sees of a module in the
+# cache or under vendor/ is less than what lies here: no folder without Go files but what csrc.go embeds. The module is
+# HEAD, from a file proxy; what it needs itself comes from this machine's module cache.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+module=github.com/weftrdma/weft version=v0.0.0
+go list -deps ./verbs ./transferengine/verbsrail >/dev/null # fills the module cache
+cache=$(go env GOMODCACHE)
+
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+served=$work/proxy/$module/@v
+mkdir -p "$served" "$work/app"
+echo "{\"Version\": \"$version\", \"Time\": \"2000-01-01T00:00:00Z\"}" >"$served/$version.info"
+git show HEAD:go.mod >"$served/$version.mod"
+# A module's zip holds none of the modules nested in it.
+git archive --format=zip --prefix="$module@$version/" -o "$served/$version.zip" HEAD -- . ':!tools'
+
+export GOPROXY=file://$work/proxy,file://$cache/cache/download GOSUMDB=off GOFLAGS=-modcacherw GOWORK=off
+export GOMODCACHE=$work/modules
+cd "$work/app"
+cat >main.go <<'EOF'
+// Command app asks the verbs binding for this machine's devices.
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+
+	_ "github.com/weftrdma/weft/transferengine/verbsrail"
+	"github.com/weftrdma/weft/verbs"
+)
+
+func main() {
+	devices, err := verbs.Devices()
+	if errors.Is(err, errors.ErrUnsupported) {
+		fmt.Fprintln(os.Stderr, "app: built without the binding:", err)
+		os.Exit(1)
+	}
+	fmt.Println("app: devices:", devices, "error:", err)
+}
+EOF
+go mod init example.com/app 2>/dev/null
+go mod edit -require "$module@$version"
+
+echo "downstream.sh: from the module cache"
+go build -mod=mod -o app .
+./app
+
+echo "downstream.sh: vendored"
+go mod vendor
+go build -mod=vendor -o app-vendored .
+./app-vendored
+
+# The library is opened when a device is asked for: a program starts on a machine without it.
+if readelf -d app-vendored | grep NEEDED | grep -E 'ibverbs|rdmacm|fabric'; then
+  echo "downstream.sh: the program is linked with an RDMA library" >&2
+  exit 1
+fi
