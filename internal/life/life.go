@@ -23,6 +23,7 @@
 //	// create the C object
 //	if err := qp.life.Init("queue pair", &pd.life, qp.destroy); err != nil {
 //		// destroy the C object: the parent began to close meanwhile, and waits for Exit
+//		return nil, err
 //	}
 package life
 
