@@ -1,0 +1,129 @@
+package verbs
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/binary"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+	"text/tabwriter"
+)
+
+// GID is a port's address: 16 bytes that are an IPv6 address, or an IPv4 address mapped into one.
+type GID [16]byte
+
+// Addr returns the GID as an IP address: an IPv4 one for a mapped address.
+func (g GID) Addr() netip.Addr { return netip.AddrFrom16(g).Unmap() }
+
+// IsZero tells whether the table entry that held this GID is empty.
+func (g GID) IsZero() bool { return g == GID{} }
+
+func (g GID) String() string { return g.Addr().String() }
+
+// GIDType is the protocol that a GID table entry speaks.
+type GIDType uint32
+
+// The types of enum ibv_gid_type.
+const (
+	GIDTypeIB GIDType = iota
+	GIDTypeRoCEv1
+	GIDTypeRoCEv2
+)
+
+func (t GIDType) String() string { return name(t, "IB", "RoCE v1", "RoCE v2") }
+
+// GIDEntry is one entry of a device's GID table.
+type GIDEntry struct {
+	GID    GID
+	Port   uint8
+	Index  int
+	Type   GIDType
+	NetDev string // the network interface that the address belongs to; empty on InfiniBand
+}
+
+// routable tells whether packets to the GID can leave the link.
+func (e GIDEntry) routable() bool { return !e.GID.Addr().IsLinkLocalUnicast() }
+
+// rank orders entries by how well they serve RDMA: RoCE v2 by IPv4, by global IPv6, by link-local address, then RoCE v1.
+// Routers carry only v2, and of the v2 entries the link-local one often leads nowhere (https://github.com/NVIDIA/nccl
+// issue 769). Nothing is read into addresses beyond that: private ranges are as good as any. InfiniBand entries do not
+// mix with these. A rank of 0 cannot be used.
+func (e GIDEntry) rank() int {
+	switch {
+	case e.GID.IsZero():
+		return 0
+	case e.Type == GIDTypeIB:
+		return 5
+	case e.Type == GIDTypeRoCEv2 && e.routable() && e.GID.Addr().Is4():
+		return 4
+	case e.Type == GIDTypeRoCEv2 && e.routable():
+		return 3
+	case e.Type == GIDTypeRoCEv2:
+		return 2
+	default:
+		return 1
+	}
+}
+
+// SelectGID chooses the entry of the port that serves RDMA best: RoCE v2 by IPv4 address, then by global IPv6 address,
+// then by link-local address, then RoCE v1; among equals the lowest index. Without any the error wraps
+// [ErrNoUsableGID] and shows the table.
+func SelectGID(table []GIDEntry, port uint8) (GIDEntry, error) {
+	usable := slices.DeleteFunc(slices.Clone(table), func(e GIDEntry) bool { return e.Port != port || e.rank() == 0 })
+	if len(usable) == 0 {
+		return GIDEntry{}, fmt.Errorf("port %d: %w; give its network interface an address and set it up; the table:\n%s",
+			port, ErrNoUsableGID, FormatGIDTable(table))
+	}
+	return slices.MinFunc(usable, func(a, b GIDEntry) int {
+		return cmp.Or(b.rank()-a.rank(), a.Index-b.Index)
+	}), nil
+}
+
+// FormatGIDTable lays the entries out for people, one a line, with a header.
+func FormatGIDTable(table []GIDEntry) string {
+	if len(table) == 0 {
+		return "(empty)\n"
+	}
+	var out strings.Builder
+	w := tabwriter.NewWriter(&out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "PORT\tINDEX\tTYPE\tGID\tNETDEV")
+	for _, e := range table {
+		fmt.Fprintf(w, "%d\t%d\t%s\t%s\t%s\n", e.Port, e.Index, e.Type, e.GID, e.NetDev)
+	}
+	w.Flush() // to memory
+	return out.String()
+}
+
+// GRHSize is how many bytes at the start of every UD receive are for the global route header; the payload follows.
+const GRHSize = 40
+
+// SourceGID returns the sender's GID from the header area of a UD receive that completed as wc. On RoCE v2 by IPv4 the
+// area holds the IPv4 header in its last 20 bytes and nothing defined before them. ok is false where the completion says
+// that there is no header.
+func SourceGID(wc *WC, area []byte) (source GID, ok bool) {
+	if wc.Flags&WCGRH == 0 || len(area) < GRHSize {
+		return GID{}, false
+	}
+	if isIPv4Header(area[20:40]) {
+		return GID(netip.AddrFrom4([4]byte(area[32:36])).As16()), true
+	}
+	return GID(area[8:24]), true
+}
+
+// isIPv4Header tells whether 20 bytes are an IPv4 header, by version, length and checksum: the area does not say its
+// family, and the checksum of an IPv6 header's tail is right by chance in one case of 65536 times the other fields'.
+func isIPv4Header(b []byte) bool {
+	if b[0] != 0x45 {
+		return false
+	}
+	var sum uint32
+	for i := 0; i < len(b); i += 2 {
+		sum += uint32(binary.BigEndian.Uint16(b[i:]))
+	}
+	for sum > 0xffff {
+		sum = sum>>16 + sum&0xffff
+	}
+	return sum == 0xffff || bytes.Equal(b[10:12], []byte{0, 0}) // some devices leave the checksum out
+}

@@ -1,0 +1,3 @@
+//go:build linux && cgo && !noverbs
+
+#include "../csrc/verbs/verbs.c"

@@ -1,0 +1,323 @@
+package verbs
+
+import (
+	"crypto/rand"
+	"encoding/binary"
+	"fmt"
+	"math"
+	"time"
+)
+
+// QPState is a queue pair's state (enum ibv_qp_state).
+type QPState uint32
+
+// The states of a queue pair.
+const (
+	QPReset QPState = iota
+	QPInit          // receives can be posted
+	QPRTR           // ready to receive
+	QPRTS           // ready to send
+	QPSQD           // send queue draining
+	QPSQE           // send queue error
+	QPError         // everything posted is flushed
+)
+
+func (s QPState) String() string {
+	return name(s, "reset", "init", "ready to receive", "ready to send", "send queue draining", "send queue error", "error")
+}
+
+// Masks of enum ibv_qp_attr_mask.
+const (
+	maskState           = 1 << 0
+	maskAccess          = 1 << 3
+	maskPKeyIndex       = 1 << 4
+	maskPort            = 1 << 5
+	maskQKey            = 1 << 6
+	maskAV              = 1 << 7
+	maskPathMTU         = 1 << 8
+	maskTimeout         = 1 << 9
+	maskRetryCount      = 1 << 10
+	maskRNRRetry        = 1 << 11
+	maskRQPSN           = 1 << 12
+	maskMaxRdAtomic     = 1 << 13
+	maskMinRNRTimer     = 1 << 15
+	maskSQPSN           = 1 << 16
+	maskMaxDestRdAtomic = 1 << 17
+	maskRemoteQPN       = 1 << 20
+)
+
+// qpAttr is struct weft_qp_attr.
+type qpAttr struct {
+	mask, state, pathMTU, qkey, rqPSN, sqPSN, remoteQPN, access       uint32
+	ah                                                                ahAttr
+	pkeyIndex                                                         uint16
+	maxRdAtomic, maxDestRdAtomic, minRNRTimer, timeout, retry, rnrTry uint8
+	port                                                              uint8
+	_                                                                 [3]uint8
+}
+
+// Endpoint is what one end of a reliable connection must tell the other, by whatever way.
+type Endpoint struct {
+	QPN      uint32 // 24 bits
+	PSN      uint32 // 24 bits, where its sends begin
+	GID      GID
+	LID      uint16 // InfiniBand
+	MTU      MTU    // the largest it can take
+	RdAtomic uint8  // how many reads and atomics it takes at a time as target
+}
+
+func (e *Endpoint) validate() error {
+	switch {
+	case e.QPN == 0 || e.QPN >= 1<<24:
+		return invalid("remote endpoint: QPN %#x is not a queue pair's number of 24 bits", e.QPN)
+	case e.PSN >= 1<<24:
+		return invalid("remote endpoint: PSN %#x has more than 24 bits", e.PSN)
+	case e.MTU.Code() == 0:
+		return invalid("remote endpoint: MTU %d is no path MTU", uint32(e.MTU))
+	case e.GID.IsZero() && e.LID == 0:
+		return invalid("remote endpoint: neither a GID nor a LID")
+	}
+	return nil
+}
+
+// Init brings a new RC queue pair from reset to init on the port of gid, and returns the local endpoint, with a random
+// PSN. Receives can be posted from then on, and should be before the peer learns of the endpoint. access is what peers
+// may do through this queue pair with memory that allows it.
+//
+// Implements:
+//
+//	int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask)
+func (qp *QP) Init(gid GIDEntry, access AccessFlags) (Endpoint, error) {
+	if err := qp.life.Enter(); err != nil {
+		return Endpoint{}, err
+	}
+	defer qp.life.Exit()
+	qp.mu.Lock()
+	defer qp.mu.Unlock()
+	if err := qp.expect("Init", RC, QPReset); err != nil {
+		return Endpoint{}, err
+	}
+	port, err := qp.usePort(gid.Port)
+	if err != nil {
+		return Endpoint{}, err
+	}
+	err = qp.modify(QPInit, &qpAttr{
+		mask: maskPKeyIndex | maskPort | maskAccess, port: gid.Port, access: uint32(access),
+	})
+	if err != nil {
+		return Endpoint{}, err
+	}
+	qp.gid = gid
+	qp.local = Endpoint{
+		QPN: qp.num, PSN: randomPSN(), GID: gid.GID, LID: port.LID, MTU: port.ActiveMTU,
+		RdAtomic: clampUint8(qp.pd.ctx.attr.MaxQPRdAtom),
+	}
+	return qp.local, nil
+}
+
+// usePort checks that the port carries data and tells the shim its largest message.
+func (qp *QP) usePort(port uint8) (PortAttr, error) {
+	attr, err := qp.pd.ctx.QueryPort(port)
+	if err != nil {
+		return PortAttr{}, err
+	}
+	if attr.State != PortActive {
+		return PortAttr{}, fmt.Errorf("QP %d: port %d of %s is %v: set its network interface up", qp.num, port,
+			qp.pd.ctx.name, attr.State)
+	}
+	qp.limits.maxMessage = attr.MaxMessage
+	cSetMaxMessage(qp.ptr, attr.MaxMessage)
+	return attr, nil
+}
+
+// ConnectConfig says how a reliable connection behaves. The zero value has the defaults of each field.
+type ConnectConfig struct {
+	// Timeout is how long to wait for an acknowledgement before sending again; devices round it up to 4.096 µs times a
+	// power of two and may wait up to four times as long. 0 is 67 ms (code 14).
+	Timeout time.Duration
+	// RetryCount is how often to send again, 1 to 7; 0 is 6. 7 is a bad choice: with it rxe of kernel 6.1 retries for ever.
+	RetryCount uint8
+	// RNRRetry is how often to send again when the peer has no receive posted, 1 to 7; 0 is 7, which is without end.
+	RNRRetry uint8
+	// MinRNRTimer is what this end asks a peer to wait before such a retry, rounded up to a time of the table in IBTA
+	// volume 1, 9.7.5.2.8; 0 is 0.64 ms.
+	MinRNRTimer time.Duration
+	Path
+}
+
+func (cfg *ConnectConfig) validate() error {
+	switch {
+	case cfg.Timeout < 0 || cfg.MinRNRTimer < 0:
+		return invalid("connect: a negative time")
+	case cfg.RetryCount > 7 || cfg.RNRRetry > 7:
+		return invalid("connect: RetryCount and RNRRetry are at most 7")
+	}
+	return nil
+}
+
+// Connect brings an RC queue pair from init to ready to send, connected to the remote endpoint. The path MTU is the
+// smaller of the two ends'; reads and atomics are clamped to what each end takes and starts.
+//
+// Implements:
+//
+//	int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask)
+func (qp *QP) Connect(remote Endpoint, cfg ConnectConfig) error {
+	if err := qp.life.Enter(); err != nil {
+		return err
+	}
+	defer qp.life.Exit()
+	qp.mu.Lock()
+	defer qp.mu.Unlock()
+	if err := qp.expect("Connect", RC, QPInit); err != nil {
+		return err
+	}
+	if err := remote.validate(); err != nil {
+		return err
+	}
+	if err := cfg.validate(); err != nil {
+		return err
+	}
+	ah, err := cfg.Path.attr(qp.gid.Port, qp.gid.Index, remote.GID, remote.LID)
+	if err != nil {
+		return err
+	}
+	err = qp.modify(QPRTR, &qpAttr{
+		mask: maskAV | maskPathMTU | maskRemoteQPN | maskRQPSN | maskMaxDestRdAtomic | maskMinRNRTimer,
+		ah:   ah, pathMTU: uint32(min(qp.local.MTU, remote.MTU).Code()), remoteQPN: remote.QPN, rqPSN: remote.PSN,
+		maxDestRdAtomic: qp.local.RdAtomic, minRNRTimer: rnrTimerCode(orDefault(cfg.MinRNRTimer, 640*time.Microsecond)),
+	})
+	if err != nil {
+		return err
+	}
+	return qp.modify(QPRTS, &qpAttr{
+		mask:  maskTimeout | maskRetryCount | maskRNRRetry | maskSQPSN | maskMaxRdAtomic,
+		sqPSN: qp.local.PSN, timeout: timeoutCode(orDefault(cfg.Timeout, 67*time.Millisecond)),
+		retry: orDefault(cfg.RetryCount, 6), rnrTry: orDefault(cfg.RNRRetry, 7),
+		maxRdAtomic: min(clampUint8(qp.pd.ctx.attr.MaxQPInitRdAtom), remote.RdAtomic),
+	})
+}
+
+// Activate brings a new UD queue pair from reset to ready to send on the port, with a random PSN. Only senders that give
+// its qkey reach it.
+//
+// Implements:
+//
+//	int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask)
+func (qp *QP) Activate(port uint8, qkey uint32) error {
+	if err := qp.life.Enter(); err != nil {
+		return err
+	}
+	defer qp.life.Exit()
+	qp.mu.Lock()
+	defer qp.mu.Unlock()
+	if err := qp.expect("Activate", UD, QPReset); err != nil {
+		return err
+	}
+	attr, err := qp.usePort(port)
+	if err != nil {
+		return err
+	}
+	// A datagram is one packet.
+	qp.limits.maxMessage = uint32(attr.ActiveMTU)
+	cSetMaxMessage(qp.ptr, qp.limits.maxMessage)
+	if err := qp.modify(QPInit, &qpAttr{mask: maskPKeyIndex | maskPort | maskQKey, port: port, qkey: qkey}); err != nil {
+		return err
+	}
+	if err := qp.modify(QPRTR, &qpAttr{}); err != nil {
+		return err
+	}
+	return qp.modify(QPRTS, &qpAttr{mask: maskSQPSN, sqPSN: randomPSN()})
+}
+
+// SetError moves the queue pair to the error state, from any other: everything posted completes, what was not carried out
+// with WCFlushed, and so does everything posted later.
+//
+// It is needed also after a completion with an error: on rxe of kernel 6.1, work requests posted to a queue pair that went
+// to the error state by itself never complete.
+func (qp *QP) SetError() error {
+	if err := qp.life.Enter(); err != nil {
+		return err
+	}
+	defer qp.life.Exit()
+	qp.mu.Lock()
+	defer qp.mu.Unlock()
+	return qp.modify(QPError, &qpAttr{})
+}
+
+// State asks the device for the state.
+//
+// Implements:
+//
+//	int ibv_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask, struct ibv_qp_init_attr *init_attr)
+func (qp *QP) State() (QPState, error) {
+	if err := qp.life.Enter(); err != nil {
+		return 0, err
+	}
+	defer qp.life.Exit()
+	return cQPState(qp.ptr)
+}
+
+// expect checks that a step of bring-up has its turn.
+func (qp *QP) expect(step string, typ QPType, state QPState) error {
+	switch {
+	case qp.Type() != typ:
+		return invalid("%s: QP %d is %v, this is for %v", step, qp.num, qp.Type(), typ)
+	case qp.state != state:
+		return invalid("%s: QP %d is in state %v, this is for %v", step, qp.num, qp.state, state)
+	}
+	return nil
+}
+
+// modify moves the queue pair to the state, with the attributes of the mask.
+func (qp *QP) modify(to QPState, attr *qpAttr) error {
+	attr.mask |= maskState
+	attr.state = uint32(to)
+	if err := cModifyQP(qp.ptr, attr); err != nil {
+		return fmt.Errorf("QP %d from %v to %v: %w", qp.num, qp.state, to, err)
+	}
+	qp.state = to
+	return nil
+}
+
+// randomPSN makes stale packets of an earlier connection with the same numbers unlikely to be taken for this one's.
+func randomPSN() uint32 {
+	var b [4]byte
+	rand.Read(b[:])
+	return binary.NativeEndian.Uint32(b[:]) & (1<<24 - 1)
+}
+
+func clampUint8(n int) uint8 { return uint8(min(n, math.MaxUint8)) }
+
+func orDefault[T comparable](value, otherwise T) T {
+	var zero T
+	if value == zero {
+		return otherwise
+	}
+	return value
+}
+
+// timeoutCode is the smallest code whose time, 4.096 µs times two to its power, is at least d (IBTA volume 1, 9.7.6.1.3).
+func timeoutCode(d time.Duration) uint8 {
+	code := uint8(1)
+	for code < 31 && 4096*time.Nanosecond<<code < d {
+		code++
+	}
+	return code
+}
+
+// rnrTimes are the times of the RNR timer codes 1 to 31 in units of 10 µs; code 0 stands for 655.36 ms (IBTA volume 1,
+// table 46).
+var rnrTimes = [...]uint16{
+	0: math.MaxUint16, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048, 3072,
+	4096, 6144, 8192, 12288, 16384, 24576, 32768, 49152,
+}
+
+// rnrTimerCode is the code of the shortest time that is at least d, or the longest there is.
+func rnrTimerCode(d time.Duration) uint8 {
+	for code := 1; code < len(rnrTimes); code++ {
+		if time.Duration(rnrTimes[code])*10*time.Microsecond >= d {
+			return uint8(code)
+		}
+	}
+	return 0
+}
