@@ -1,6 +1,6 @@
 #!/bin/bash
 # Installs the Debian packages that the repository needs beside Go, git and make; `make deps` runs it. Where they are all
-# there it asks no network and needs no rights.
+# there it asks no network and needs no rights. With --list it only prints their names, one a line.
 set -euo pipefail
 
 packages=(
@@ -13,6 +13,11 @@ packages=(
   clang-format                        # the style of the C sources
   debootstrap                         # the roots of `make test-fresh` and of the Docker base image
 )
+
+if [ "${1:-}" = --list ]; then
+  printf '%s\n' "${packages[@]}"
+  exit 0
+fi
 
 missing=()
 for package in "${packages[@]}"; do
