@@ -26,6 +26,9 @@ trap clean_up EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM
 
+# Before a command: its mounts and its processes end with it.
+apart=(unshare --mount --pid --fork --kill-child)
+
 # stage NAME SECONDS COMMAND…: runs a command under a time limit and says how long it took. In the background and waited
 # for, so that a signal ends it at once instead of after it.
 stage() {
@@ -55,7 +58,8 @@ make_root() {
     exit 1
   fi
   case $mirror in https:*) include+=,ca-certificates ;; esac
-  stage "debootstrap of $suite" 900 debootstrap --variant=minbase --include="$include" "$suite" "$root" "$mirror"
+  stage "debootstrap of $suite" 900 \
+    "${apart[@]}" debootstrap --variant=minbase --include="$include" "$suite" "$root" "$mirror"
 
   rm -f "$root/etc/apt/sources.list"
   for file in sources.list sources.list.d trusted.gpg trusted.gpg.d keyrings auth.conf auth.conf.d; do
@@ -81,9 +85,9 @@ for name in GOPROXY GONOPROXY GOSUMDB GONOSUMDB GOPRIVATE GOINSECURE GOTOOLCHAIN
   environment+=("$name=$(go env "$name")")
 done
 
-# Before a command: runs it in the clone. The mounts and the processes end with their namespaces.
+# Before a command: runs it in the clone.
 in_root=(
-  unshare --mount --pid --fork --kill-child bash -euc '
+  "${apart[@]}" bash -euc '
     root=$1; shift
     mount -t proc proc "$root/proc"
     mount --rbind /sys "$root/sys"
