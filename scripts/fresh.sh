@@ -50,13 +50,15 @@ stage() {
 # The root comes from the mirror that this machine's apt uses, and its apt is set up like this machine's: the same sources,
 # keys and ways to fetch, but none of the hooks.
 make_root() {
-  local suite mirror include=git,make file
+  local suite mirror proxy include=git,make file
   suite=$(. /etc/os-release && echo "$VERSION_CODENAME")
   mirror=$(apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' "Codename: $suite" | sed -n 1p)
   if [ -z "$mirror" ]; then
     echo "fresh.sh: apt knows no mirror of $suite: run 'apt-get update'" >&2
     exit 1
   fi
+  proxy=$(apt-config shell http_proxy Acquire::http::Proxy)
+  [ -z "$proxy" ] || eval "export $proxy"
   case $mirror in https:*) include+=,ca-certificates ;; esac
   stage "debootstrap of $suite" 900 \
     "${apart[@]}" debootstrap --variant=minbase --include="$include" "$suite" "$root" "$mirror"
