@@ -9,7 +9,7 @@ import (
 
 // forwarders are functions of the C libraries' own names that shims define, hidden, because inlines of the headers call
 // them while the libraries are opened with dlopen.
-var forwarders = []string{"_ibv_query_gid_ex", "ibv_query_port", "ibv_reg_mr", "ibv_reg_mr_iova2", "fi_dupinfo"}
+var forwarders = []string{"ibv_query_port", "ibv_reg_mr", "ibv_reg_mr_iova2"}
 
 // symbols gives every C function that other objects can see the prefix weft_, so that a program that links Weft never
 // finds two of one name. Headers define static functions only: two bindings include them.
