@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"syscall"
 	"time"
@@ -203,8 +202,9 @@ func (cq *CQ) takeEvents() (int, error) {
 
 // closed makes the poller's error for a closed descriptor that of a closed object.
 func (cq *CQ) closed(err error) error {
-	if errors.Is(err, os.ErrClosed) || errors.Is(err, net.ErrClosed) {
-		return fmt.Errorf("completion queue is closed: %w", net.ErrClosed)
+	if closed := cq.life.Enter(); closed != nil {
+		return closed
 	}
+	cq.life.Exit()
 	return err
 }

@@ -230,10 +230,11 @@ func (qp *QP) Activate(port uint8, qkey uint32) error {
 }
 
 // SetError moves the queue pair to the error state, from any other: everything posted completes, what was not carried out
-// with WCFlushed, and so does everything posted later.
+// with WCFlushed, and so do sends that are posted later. Receives that are posted later should, but on rxe of kernel 6.1
+// they never complete.
 //
-// It is needed also after a completion with an error: on rxe of kernel 6.1, work requests posted to a queue pair that went
-// to the error state by itself never complete.
+// It is needed also after a completion with an error: on that rxe, work requests posted to a queue pair that went to the
+// error state by itself never complete.
 func (qp *QP) SetError() error {
 	if err := qp.life.Enter(); err != nil {
 		return err

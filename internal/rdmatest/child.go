@@ -35,7 +35,7 @@ type Child struct {
 // failed.
 func StartChild(t testing.TB, name string, args ...string) *Child {
 	t.Helper()
-	if part, ok := os.LookupEnv(childVar); ok {
+	if part, ok := os.LookupEnv(ChildVar); ok {
 		t.Fatalf("child %q runs tests: TestMain has to call rdmatest.Main", part) // or this would go on without end
 	}
 	c, err := startChild(name, args)
@@ -75,7 +75,7 @@ func startChild(name string, args []string) (*Child, error) {
 
 	c := &Child{name: name, cmd: exec.Command(binary, args...), input: input, output: output,
 		lines: bufio.NewReader(output), exited: make(chan struct{})}
-	c.cmd.Env = append(os.Environ(), childVar+"="+name)
+	c.cmd.Env = append(os.Environ(), ChildVar+"="+name)
 	c.cmd.Stdin, c.cmd.Stdout, c.cmd.Stderr = stdin, stdout, &c.stderr
 	c.cmd.WaitDelay = killTimeout // a grandchild may hold standard error open
 	dieWithParent(c.cmd)

@@ -102,7 +102,7 @@ func TestFailedTestLogsTheComplaint(t *testing.T) {
 }
 
 func TestChildDoesNotStartTests(t *testing.T) {
-	t.Setenv(childVar, "exit")
+	t.Setenv(ChildVar, "exit")
 	var f fakeT
 	f.do(func(t testing.TB) { StartChild(t, "exit", "0") })
 	require.Contains(t, f.fatal, "TestMain has to call rdmatest.Main")

@@ -10,8 +10,8 @@ import (
 	"github.com/weftrdma/weft/internal/life"
 )
 
-// childVar carries the part that a child process plays.
-const childVar = "WEFT_TEST_CHILD"
+// ChildVar is the environment variable that carries the part a child process plays.
+const ChildVar = "WEFT_TEST_CHILD"
 
 // Children are the parts that child processes of a test binary can play: StartChild runs the function of that name,
 // with its arguments, in a process of its own, whose exit status is the result.
@@ -34,7 +34,7 @@ func run(m interface{ Run() int }, children Children, stderr io.Writer) int {
 		return 1
 	}
 	code := 0
-	if name, isChild := os.LookupEnv(childVar); isChild {
+	if name, isChild := os.LookupEnv(ChildVar); isChild {
 		play, ok := children[name]
 		if !ok {
 			fmt.Fprintf(stderr, "rdmatest: the test main has no child %q\n", name)

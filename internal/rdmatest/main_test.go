@@ -111,7 +111,7 @@ func TestRunRefusesAMisspeltRequirement(t *testing.T) {
 }
 
 func TestRunRefusesAnUnknownChild(t *testing.T) {
-	t.Setenv(childVar, "nobody")
+	t.Setenv(ChildVar, "nobody")
 	var messages bytes.Buffer
 	require.Equal(t, 1, run(suite(0), Children{"somebody": exit}, &messages))
 	require.Contains(t, messages.String(), `no child "nobody"`)
