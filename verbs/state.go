@@ -245,6 +245,22 @@ func (qp *QP) SetError() error {
 	return qp.modify(QPError, &qpAttr{})
 }
 
+// Reset takes the queue pair back to the reset state, from any other, so that it can be brought up again under its number.
+// What is posted is dropped without completions.
+//
+// Implements:
+//
+//	int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask)
+func (qp *QP) Reset() error {
+	if err := qp.life.Enter(); err != nil {
+		return err
+	}
+	defer qp.life.Exit()
+	qp.mu.Lock()
+	defer qp.mu.Unlock()
+	return qp.modify(QPReset, &qpAttr{})
+}
+
 // State asks the device for the state.
 //
 // Implements:

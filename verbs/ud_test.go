@@ -52,6 +52,19 @@ func TestDatagram(t *testing.T) {
 	}
 }
 
+func TestResetAndUseAgain(t *testing.T) {
+	n := newNode(t)
+	qp := n.datagrams(t)
+	number := qp.Num()
+	require.NoError(t, qp.SetError())
+	require.NoError(t, qp.Reset())
+	require.NoError(t, qp.Activate(1, qkey))
+	require.Equal(t, number, qp.Num())
+	state, err := qp.State()
+	require.NoError(t, err)
+	require.Equal(t, verbs.QPRTS, state)
+}
+
 func TestDatagramRefusals(t *testing.T) {
 	n := newNode(t)
 	qp := n.datagrams(t)

@@ -60,8 +60,8 @@ type Rail interface {
 	Peer(peer PeerID) PeerInfo
 
 	// Post hands writes to the NIC in one batch and returns how many of them, from the first on, it accepted. Fewer than
-	// all with a nil error is back-pressure (queue full, or no immediate credit at this peer): post the rest after a Turn
-	// that returned events. An error concerns writes[n], which can never be posted as it is, or the peer, which is not up.
+	// all with a nil error is back-pressure (queue full, or no immediate credit at this peer): post the rest after a later
+	// Turn, whether or not that one returned events. An error concerns writes[n], which can never be posted as it is, or the peer, which is not up.
 	Post(peer PeerID, writes []Write) (n int, err error)
 
 	// Turn makes progress: polls completions, answers peers, runs timers that are due at now. It fills events from the
@@ -91,6 +91,9 @@ type Caps struct {
 	Completion Completion
 	// ImmSource tells whether an Immediate event names the peer that sent it.
 	ImmSource bool
+	// Ordered: more than the package promises about order, an immediate arrives after the bytes of every write to the same
+	// peer that Post accepted before it (one RC queue pair per peer). It saves a round trip per write beyond MaxMessage.
+	Ordered bool
 }
 
 // Completion is the meaning of a write's successful completion.
