@@ -96,9 +96,9 @@ if [ -n "$peer" ]; then
   options+=(-netdev "socket,id=peer,$peer" -device "virtio-net-pci,netdev=peer,mac=$mac,host_mtu=4500")
 fi
 if [ -n "$shell" ]; then
-  options+=(-chardev stdio,id=out,signal=off -device virtconsole,chardev=out)
+  options+=(-chardev "stdio,id=out,signal=off" -device "virtconsole,chardev=out")
 else
-  options+=(-chardev stdio,id=out -device virtserialport,chardev=out)
+  options+=(-chardev "stdio,id=out" -device "virtserialport,chardev=out")
 fi
 
 timed_out=''

@@ -2,6 +2,7 @@
 # Second program of the guest, on the overlay of the host's root: brings up rxe0, runs the command, leaves its exit status
 # and the kernel log in /run/weft (the one folder shared with the host for writing) and switches the machine off.
 # /run/weft/boot.env holds what guest.sh decided; /run/weft/command.sh is the command with its folder and environment.
+# shellcheck source=/dev/null
 . /run/weft/boot.env
 export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/root
 
@@ -25,6 +26,7 @@ else
 fi || finish 125
 
 if [ -n "$WEFT_SHELL" ]; then
+  # shellcheck disable=SC2086 # "rows ROWS columns COLUMNS"
   stty -F /dev/hvc0 $WEFT_SHELL
   setsid -c bash /run/weft/command.sh </dev/hvc0 >/dev/hvc0 2>&1
 else

@@ -10,14 +10,16 @@ limit=$((240 + 120 * count))
 
 work=$(mktemp -d "${TMPDIR:-/tmp}/weft-test-rxe.XXXXXX")
 trap 'rm -rf "$work"' EXIT
-mapfile -t packages < <(git grep -l --untracked -E 'rdmatest\.(Verbs|Device)\b' -- '*_test.go' ':!internal/rdmatest' | xargs -n1 dirname | sort -u)
+mapfile -t packages < <(grep -rlE 'rdmatest\.(Verbs|Device)\b' --include='*_test.go' \
+  --exclude-dir='.?*' --exclude-dir=vendor --exclude-dir=rdmatest . | xargs -r -n1 dirname | sort -u)
 expected=0
 for package in "${packages[@]}"; do
-  go test -c -o "$work/${package//\//_}.test" "./$package"
-  listed=$("$work/${package//\//_}.test" -test.list "$run" | grep -cE '^(Test|Fuzz|Example)' || true)
+  go test -c -o "$work/${package//\//_}.test" "$package"
+  listed=$("$work/${package//\//_}.test" -test.list "${run%%/*}" | grep -cE '^(Test|Fuzz|Example)' || true)
   expected=$((expected + listed * count))
   echo "$package" >>"$work/packages"
 done
+[ "$expected" -gt 0 ] || { echo "test.sh: no test of a package that needs verbs matches RUN=$run" >&2; exit 1; }
 
 cat >"$work/inside.sh" <<INSIDE
 status=0
