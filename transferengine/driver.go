@@ -1,0 +1,174 @@
+package transferengine
+
+import (
+	"context"
+	"runtime"
+	"time"
+)
+
+// awakening is why the driver goroutine woke up.
+type awakening uint8
+
+const (
+	due     awakening = iota // its timer
+	noticed                  // the rail notified
+	nudged                   // somebody left work
+	called                   // somebody left work that must not wait
+)
+
+// listen sleeps in the rail's Wait, and passes on what it says.
+func (p *progress) listen() {
+	for {
+		err := p.worker.rail.Wait(p.context)
+		p.armed.Store(false)
+		if err != nil && p.context.Err() == nil {
+			p.deaf.Store(true)
+		}
+		select {
+		case p.notified <- struct{}{}:
+		default:
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+// dedicate drives the worker as long as the engine lives.
+func (p *progress) dedicate() {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	for p.runDry() {
+		p.setOut()
+		if !p.worker.pending() && !p.stopping.Load() {
+			p.sleep(p.untilNext())
+		}
+		p.asleep.Store(false)
+	}
+	p.leave()
+}
+
+// backUp drives the worker while nobody else does.
+//
+// Sleeping, it is woken by the rail or by who leaves work. It does not take the worker at once when somebody had it since:
+// then he is likely back in a moment, and would find it taken. It stays awake instead, without touching the worker or
+// arming the rail (a notification for each completion would slow him down), and takes it when nobody had it for lookAgain.
+func (p *progress) backUp() {
+	why := called
+	for seen := uint64(0); !p.stopping.Load(); {
+		takes := p.takes.Load()
+		wanted := why == called || why != nudged && takes == seen || why == noticed && p.cold.Load() > 0
+		seen = takes
+		if !wanted || !p.take() {
+			why = p.sleep(lookAgain)
+			continue
+		}
+		seen++
+		if !p.runDry() {
+			p.leave()
+			return
+		}
+		p.setOut()
+		p.leave()
+		why = p.sleep(p.untilNext())
+		p.asleep.Store(false)
+	}
+}
+
+// runDry does turns until nothing has happened for a while and the rail will notify. It returns false if the engine closes.
+func (p *progress) runDry() bool {
+	last := time.Now()
+	for now := last; !p.stopping.Load(); now = time.Now() {
+		if p.turn(now) > 0 {
+			last = now
+			continue
+		}
+		if restless(now.Sub(last)) {
+			continue
+		}
+		if p.cover() {
+			return true
+		}
+		last = now
+	}
+	return false
+}
+
+// setOut announces that the driver goroutine will sleep until the worker's next turn. It still drives.
+func (p *progress) setOut() {
+	p.sleepsTill.Store(p.sinceEpoch(p.next))
+	p.asleep.Store(true)
+}
+
+// untilNext is how long the driver goroutine may sleep.
+func (p *progress) untilNext() time.Duration {
+	sleep := time.Duration(p.sleepsTill.Load())
+	if sleep != never {
+		sleep = max(sleep-time.Since(p.epoch), 0)
+	}
+	if p.deaf.Load() {
+		sleep = min(sleep, deafTurn)
+	}
+	return sleep
+}
+
+// sleep sleeps for the time, or until the driver goroutine is woken.
+func (p *progress) sleep(d time.Duration) awakening {
+	p.timer.Reset(d)
+	select {
+	case <-p.timer.C:
+		return due
+	case <-p.notified:
+		return noticed
+	case <-p.wake:
+		if p.urgent.Swap(false) {
+			return called
+		}
+		return nudged
+	case <-p.context.Done():
+		return called
+	}
+}
+
+// halt ends the goroutines and takes the worker for good: waiters only sleep from then on. The caller drives it alone.
+func (p *progress) halt() {
+	if p.stopping.Swap(true) {
+		return
+	}
+	p.cancel()
+	p.goroutines.Wait()
+	for !p.driven.CompareAndSwap(false, true) {
+		<-p.vacated
+	}
+}
+
+// until does turns until done, or the context ends, and returns its error. Only who has called halt may call it.
+func (p *progress) until(ctx context.Context, done func() bool) error {
+	for !done() {
+		did := p.turn(time.Now())
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		if did == 0 && !p.worker.rail.Arm() {
+			p.waitFor(ctx)
+		}
+	}
+	return nil
+}
+
+// waitFor sleeps until the rail notifies, the worker's next turn is due or the context ends.
+func (p *progress) waitFor(ctx context.Context) {
+	if !p.next.IsZero() {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithDeadline(ctx, p.next)
+		defer cancel()
+	}
+	if p.worker.rail.Wait(ctx) == nil || ctx.Err() != nil {
+		return
+	}
+	p.timer.Reset(deafTurn) // the rail's Wait is broken
+	select {
+	case <-p.timer.C:
+	case <-ctx.Done():
+	}
+}

@@ -1,0 +1,295 @@
+package transferengine
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/weftrdma/weft/internal/life"
+	"github.com/weftrdma/weft/transferengine/rail"
+)
+
+// Config says how to open an engine. Every field but Rails may be left zero.
+type Config struct {
+	// Rails are the NICs. This version drives exactly one.
+	Rails []rail.Opener
+	// Progress says who does the engine's work; zero is Inline.
+	Progress Progress
+	// QueueDepth is how many requests may wait for the worker, rounded up to a power of two; zero is 1024.
+	QueueDepth int
+	// MaxTransfers is how many requests the worker has under way at once, at most 1<<20; zero is 4096.
+	MaxTransfers int
+	// MaxImmediates is how many distinct values of immediates, not yet taken by a Wait, are kept for one peer; zero is
+	// 65536. A peer that sends more is given up, since it would fill memory.
+	MaxImmediates int
+	// ConnectTimeout bounds Connect, besides its context; zero is 10 seconds.
+	ConnectTimeout time.Duration
+	// CloseTimeout is how long Close waits for peers to be given up; zero is 5 seconds.
+	CloseTimeout time.Duration
+}
+
+// validate refuses what cannot be and fills in what is zero.
+func (c *Config) validate() error {
+	const maxTransfers = 1 << 20
+	switch {
+	case len(c.Rails) == 0:
+		return fmt.Errorf("Config.Rails is empty, name one NIC: %w", syscall.EINVAL)
+	case len(c.Rails) > 1:
+		return fmt.Errorf("Config.Rails has %d NICs, this version drives one: %w", len(c.Rails), errors.ErrUnsupported)
+	case c.Rails[0] == nil:
+		return fmt.Errorf("Config.Rails[0] is nil: %w", syscall.EINVAL)
+	case c.Progress > Dedicated:
+		return fmt.Errorf("Config.Progress is %d, neither Inline nor Dedicated: %w", c.Progress, syscall.EINVAL)
+	case c.QueueDepth < 0 || c.QueueDepth > maxTransfers:
+		return fmt.Errorf("Config.QueueDepth is %d, not 0 to %d: %w", c.QueueDepth, maxTransfers, syscall.EINVAL)
+	case c.MaxTransfers < 0 || c.MaxTransfers > maxTransfers:
+		return fmt.Errorf("Config.MaxTransfers is %d, not 0 to %d: %w", c.MaxTransfers, maxTransfers, syscall.EINVAL)
+	case c.MaxImmediates < 0:
+		return fmt.Errorf("Config.MaxImmediates is %d, less than 0: %w", c.MaxImmediates, syscall.EINVAL)
+	case c.ConnectTimeout < 0 || c.CloseTimeout < 0:
+		return fmt.Errorf("Config.ConnectTimeout %v or CloseTimeout %v is less than 0: %w",
+			c.ConnectTimeout, c.CloseTimeout, syscall.EINVAL)
+	}
+	orDefault(&c.QueueDepth, 1024)
+	orDefault(&c.MaxTransfers, 4096)
+	orDefault(&c.MaxImmediates, 1<<16)
+	orDefault(&c.ConnectTimeout, 10*time.Second)
+	orDefault(&c.CloseTimeout, 5*time.Second)
+	return nil
+}
+
+func orDefault[T comparable](value *T, standard T) {
+	var zero T
+	if *value == zero {
+		*value = standard
+	}
+}
+
+// Engine moves memory over the NICs that it was opened with. See the package comment.
+type Engine struct {
+	config      Config
+	incarnation rail.Incarnation
+	rail        rail.Rail
+	worker      *worker
+	progress    *progress
+	counters    *counterTable
+	peers       *peerTable
+	stats       *counts
+
+	life     life.Object // parent of the regions
+	requests life.Object // guards requests against Close and Shutdown
+	closeErr error       // of the Close that closed
+
+	mu         sync.Mutex
+	regions    map[*Region]struct{}
+	generation uint64 // of the region registered last
+
+	stopping sync.Mutex // held by a Close or Shutdown at work
+	cutOff   context.Context
+	cut      context.CancelFunc // ends a Shutdown's patience when Close comes
+}
+
+// Open opens an engine. Whoever opens one closes it.
+func Open(config Config) (*Engine, error) {
+	e, err := open(config)
+	if err == nil {
+		e.progress.start(config.Progress)
+	}
+	return e, err
+}
+
+// open makes an engine that nobody drives yet.
+func open(config Config) (*Engine, error) {
+	if err := config.validate(); err != nil {
+		return nil, fmt.Errorf("open engine: %w", err)
+	}
+	e := &Engine{config: config, regions: make(map[*Region]struct{}), stats: new(counts)}
+	if _, err := rand.Read(e.incarnation[:]); err != nil {
+		return nil, fmt.Errorf("open engine: %w", err)
+	}
+	opened, err := config.Rails[0].Open(e.incarnation)
+	if err != nil {
+		return nil, fmt.Errorf("open engine: %w", err)
+	}
+	if err := checkRail(opened); err != nil {
+		return nil, errors.Join(fmt.Errorf("open engine: %w", err), opened.Close())
+	}
+	e.rail = opened
+	e.counters = newCounterTable(config.MaxImmediates, e.stats)
+	e.peers = newPeerTable()
+	e.worker = newWorker(e)
+	e.progress = newProgress(e.worker)
+	e.counters.progress = e.progress
+	e.cutOff, e.cut = context.WithCancel(context.Background())
+	if err := e.requests.Init("engine", nil, func() error { return nil }); err != nil {
+		return nil, err
+	}
+	return e, e.life.Init("engine", nil, e.free)
+}
+
+// checkRail refuses a rail that an engine of this version cannot use.
+func checkRail(r rail.Rail) error {
+	caps := r.Caps()
+	switch {
+	case caps.MaxMessage == 0 || caps.MaxBatch < 1:
+		return fmt.Errorf("%s: writes of at most %d bytes in batches of at most %d: %w",
+			r.Name(), caps.MaxMessage, caps.MaxBatch, syscall.EINVAL)
+	case !caps.ImmSource:
+		return fmt.Errorf("%s: does not tell who sent an immediate: %w", r.Name(), errors.ErrUnsupported)
+	case len(railKind(r.Name())) > maxKind || railKind(r.Name()) == "":
+		return fmt.Errorf("%s: the kind of a rail has 1 to %d bytes: %w", r.Name(), maxKind, syscall.EINVAL)
+	}
+	return nil
+}
+
+// Address is what other engines need to connect to this one.
+func (e *Engine) Address() Address {
+	return Address{incarnation: e.incarnation,
+		rails: []railAddress{{kind: railKind(e.rail.Name()), address: e.rail.Address()}}}
+}
+
+// Connect connects to the engine at the address, within Config.ConnectTimeout and the context. Connecting to a peer that
+// is connected already, from whichever side, returns that peer.
+//
+// Errors wrap [rail.ErrUnreachable], [rail.ErrRefused] with the peer's reason, [rail.ErrPeerGone] when another engine
+// answers than the one whose address it is, [ErrQueueFull], or the context's error.
+func (e *Engine) Connect(ctx context.Context, address Address) (*Peer, error) {
+	call, err := e.startConnect(ctx, address)
+	if err == nil {
+		var met bool
+		if met, err = e.progress.await(ctx, &call.waiters, call); met && err == nil {
+			return call.peer, nil
+		}
+	}
+	return nil, fmt.Errorf("connect to %x over %s: %w", address.incarnation[:4], e.rail.Name(), err)
+}
+
+// startConnect hands the worker a connect call.
+func (e *Engine) startConnect(ctx context.Context, address Address) (*connectCall, error) {
+	if err := e.requests.Enter(); err != nil {
+		return nil, err
+	}
+	defer e.requests.Exit()
+	railAddress, err := address.of(railKind(e.rail.Name()))
+	if err != nil {
+		return nil, err
+	}
+	timeout := e.config.ConnectTimeout
+	if deadline, ok := ctx.Deadline(); ok {
+		timeout = min(timeout, time.Until(deadline))
+	}
+	call := &connectCall{address: railAddress, incarnation: address.incarnation, timeout: timeout}
+	return call, e.submit(submission{connect: call})
+}
+
+// submit queues work for the worker and makes sure that somebody does it.
+func (e *Engine) submit(s submission) error {
+	if !e.worker.queue.Push(s) {
+		e.stats.queueFull.Add(1)
+		return fmt.Errorf("%d requests wait already (Config.QueueDepth): %w", e.worker.queue.Cap(), ErrQueueFull)
+	}
+	e.progress.poke()
+	return nil
+}
+
+// Peers returns the peers that are connected, whichever side asked for it, in the order in which they came.
+func (e *Engine) Peers() []*Peer { return e.peers.all() }
+
+// Counter returns the counter of the immediate; the same one for every call. The engine keeps it until it is closed.
+func (e *Engine) Counter(imm uint32) *Counter { return e.counters.claim(imm) }
+
+// Poll does one turn of the engine's work unless somebody else is at it: it posts what is queued and takes in what
+// arrived. It never blocks and is never needed.
+func (e *Engine) Poll() { e.progress.poll() }
+
+// Stats returns the engine's counts since it was opened.
+func (e *Engine) Stats() Stats { return e.stats.snapshot() }
+
+// Shutdown ends an engine's traffic: requests are refused from now on with net.ErrClosed, those in flight are awaited,
+// and then the peers are told. When the context ends first, what is still in flight is cut off and ends with an error, and
+// Shutdown returns the context's. Regions stay registered: close them, and then the engine.
+func (e *Engine) Shutdown(ctx context.Context) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer context.AfterFunc(e.cutOff, func() { cancel(errors.New("the engine is being closed")) })()
+	if err := e.stop(ctx); err != nil {
+		return fmt.Errorf("shut down engine: %w", err)
+	}
+	return nil
+}
+
+// Close closes the engine, within about Config.CloseTimeout. While regions are open it returns an error that names them
+// and wraps syscall.EBUSY, and changes nothing. Closing again returns the same result.
+//
+// The order:
+//
+//  1. Requests are refused, with net.ErrClosed.
+//  2. The goroutines that drive the worker end; whoever waits stops driving it. From here on Close drives it alone.
+//  3. Shutdown awaits the requests in flight; Close does not.
+//  4. Every peer is given up, and told so. Its writes in flight end with an error.
+//  5. The peers have come down, or CloseTimeout is over. No write is in flight, or the rail is broken.
+//  6. The rail is closed: from here on no NIC uses the memory of this process.
+//  7. What the rail never gave back ends with net.ErrClosed, and so do waits for counters.
+func (e *Engine) Close() error {
+	err := e.life.Close()
+	if errors.Is(err, syscall.EBUSY) {
+		return fmt.Errorf("%w: %s", err, e.nameRegions())
+	}
+	return e.closeErr
+}
+
+// free is Close once no region is left.
+func (e *Engine) free() error {
+	e.cut()
+	done, cancel := context.WithCancel(context.Background())
+	cancel()
+	if err := e.stop(done); err != nil && !errors.Is(err, context.Canceled) {
+		e.closeErr = fmt.Errorf("close engine: %w", err)
+	}
+	if err := e.rail.Close(); err != nil {
+		e.closeErr = errors.Join(e.closeErr, fmt.Errorf("close engine: %w", err))
+	}
+	e.worker.abandon()
+	e.counters.close()
+	return nil
+}
+
+// stop is steps 1 to 5 of Close. The context says how long step 3 may take.
+func (e *Engine) stop(ctx context.Context) error {
+	e.stopping.Lock()
+	defer e.stopping.Unlock()
+	if err := e.requests.Close(); err != nil {
+		return err
+	}
+	e.progress.halt()
+	err := e.progress.until(ctx, e.worker.drained)
+	e.worker.giveUp(time.Now())
+	bounded, cancel := context.WithTimeout(context.Background(), e.config.CloseTimeout)
+	defer cancel()
+	if e.progress.until(bounded, e.worker.alone) != nil {
+		return fmt.Errorf("%s: %d peers and %d requests are left after %v (Config.CloseTimeout): %w", e.rail.Name(),
+			len(e.worker.paths), e.worker.underWay(), e.config.CloseTimeout, context.DeadlineExceeded)
+	}
+	return err
+}
+
+// nameRegions lists the open regions, the first few of many.
+func (e *Engine) nameRegions() string {
+	const few = 4
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	var names []string
+	for r := range e.regions {
+		if len(names) == few {
+			names = append(names, "…")
+			break
+		}
+		names = append(names, r.String())
+	}
+	return strings.Join(names, ", ")
+}

@@ -1,0 +1,104 @@
+package transferengine
+
+import (
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/weftrdma/weft/transferengine/rail"
+)
+
+// Peer is another engine in one life of its process, for as long as it is connected. One that was lost does not come
+// back: whoever connects again, even to the same engine, gets a new Peer.
+type Peer struct {
+	name        string
+	incarnation rail.Incarnation
+	path        *path // the worker's
+
+	lost atomic.Bool // set after err, before done is closed
+	err  error
+	done chan struct{}
+}
+
+// String names the peer, as its rail does: an address, mostly.
+func (p *Peer) String() string { return p.name }
+
+// Incarnation identifies the engine that the peer is, in this life of its process.
+func (p *Peer) Incarnation() rail.Incarnation { return p.incarnation }
+
+// Done returns a channel that is closed when the peer is lost or was given up.
+func (p *Peer) Done() <-chan struct{} { return p.done }
+
+// Err says why the peer is lost: an error that wraps [rail.ErrPeerGone], [rail.ErrPeerClosed] or net.ErrClosed, among
+// others. It is nil while the peer is connected.
+func (p *Peer) Err() error {
+	if !p.lost.Load() {
+		return nil
+	}
+	return p.err
+}
+
+// lose marks the peer lost.
+func (p *Peer) lose(err error) {
+	p.err = err
+	p.lost.Store(true)
+	close(p.done)
+}
+
+// peerTable has the peers that are connected.
+type peerTable struct {
+	mu    sync.Mutex
+	peers []*Peer
+}
+
+func newPeerTable() *peerTable { return new(peerTable) }
+
+func (t *peerTable) all() []*Peer {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return slices.Clone(t.peers)
+}
+
+func (t *peerTable) add(p *Peer) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.peers = append(t.peers, p)
+}
+
+func (t *peerTable) remove(p *Peer) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.peers = slices.DeleteFunc(t.peers, func(q *Peer) bool { return q == p })
+}
+
+// connectCall is a Connect on its way through the worker.
+type connectCall struct {
+	address     []byte // of the peer's rail
+	incarnation rail.Incarnation
+	timeout     time.Duration // from when the worker takes it
+
+	waiters waitlist
+	done    atomic.Bool // set after what follows
+	peer    *Peer
+	err     error
+}
+
+// met tells whether the outcome is there.
+func (c *connectCall) met() (bool, error) {
+	if !c.done.Load() {
+		return false, nil
+	}
+	return true, c.err
+}
+
+// finish ends the call with a peer or an error.
+func (c *connectCall) finish(peer *Peer, err error) {
+	if err == nil && peer.incarnation != c.incarnation {
+		err = fmt.Errorf("the engine there is now %x, get its new address: %w", peer.incarnation[:4], rail.ErrPeerGone)
+	}
+	c.peer, c.err = peer, err
+	c.done.Store(true)
+	c.waiters.wake()
+}

@@ -1,0 +1,110 @@
+package transferengine
+
+import (
+	"fmt"
+	"net"
+	"sync/atomic"
+	"syscall"
+
+	"github.com/weftrdma/weft/internal/life"
+	"github.com/weftrdma/weft/internal/mem"
+	"github.com/weftrdma/weft/transferengine/rail"
+)
+
+// Access is what peers may do with a region's memory. The engine itself may always read and write it.
+type Access = rail.Access
+
+// The rights of peers.
+const (
+	RemoteWrite = rail.RemoteWrite
+	RemoteRead  = rail.RemoteRead
+)
+
+// regionClosed is far enough below zero that the uses a closed region counts by mistake do not reach zero.
+const regionClosed = -1 << 62
+
+// Region is memory that the engine's NICs may use.
+type Region struct {
+	life         life.Object
+	engine       *Engine
+	mem          []byte // keeps the memory alive
+	registration rail.Registration
+	descriptor   Descriptor
+	uses         atomic.Int64 // transfers in flight that read from it; far below zero once it is closed
+}
+
+// Register lets the engine's NICs use mem, of which access says what peers may do. The memory must stay in place until
+// the region is closed, and at least one byte long.
+func (e *Engine) Register(memory []byte, access Access) (*Region, error) {
+	fail := func(err error) (*Region, error) {
+		return nil, fmt.Errorf("register %d bytes on %s: %w", len(memory), e.rail.Name(), err)
+	}
+	if err := e.life.Enter(); err != nil {
+		return fail(err)
+	}
+	defer e.life.Exit()
+	if len(memory) == 0 {
+		return fail(fmt.Errorf("there is nothing to register: %w", syscall.EINVAL))
+	}
+	if access&^(RemoteWrite|RemoteRead) != 0 {
+		return fail(fmt.Errorf("unknown rights %#x: %w", uint8(access), syscall.EINVAL))
+	}
+	registration, err := e.rail.Register(memory, access)
+	if err != nil {
+		return fail(err)
+	}
+	r := &Region{engine: e, mem: memory, registration: registration}
+	if err := r.life.Init("region", &e.life, registration.Close); err != nil {
+		_ = registration.Close() // the engine began to close meanwhile, which is the error to report
+		return fail(err)
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.generation++
+	e.regions[r] = struct{}{}
+	r.descriptor = Descriptor{owner: e.incarnation, base: mem.Addr(memory), length: uint64(len(memory)),
+		generation: e.generation, access: access, rails: 1, keys: [MaxRails]uint64{registration.RemoteKey()}}
+	return r, nil
+}
+
+// Descriptor is what peers need to use the memory.
+func (r *Region) Descriptor() Descriptor { return r.descriptor }
+
+// Bytes returns the memory.
+func (r *Region) Bytes() []byte { return r.mem }
+
+// String names the region: "region of 4096 bytes at 0xc000100000".
+func (r *Region) String() string {
+	return fmt.Sprintf("region of %d bytes at %#x", r.descriptor.length, r.descriptor.base)
+}
+
+// Close takes the memory away from the NICs; peers that go on using its descriptor are refused by them. While transfers
+// read from it the error wraps syscall.EBUSY and nothing changes. Closing again returns nil.
+func (r *Region) Close() error {
+	if !r.uses.CompareAndSwap(0, regionClosed) {
+		if n := r.uses.Load(); n > 0 {
+			return fmt.Errorf("close %v: %d transfers in flight read from it, wait for them: %w", r, n, syscall.EBUSY)
+		}
+		return r.life.Close() // waits for the Close at work
+	}
+	if err := r.life.Close(); err != nil {
+		r.uses.Add(-regionClosed)
+		return fmt.Errorf("close %v: %w", r, err)
+	}
+	r.engine.mu.Lock()
+	defer r.engine.mu.Unlock()
+	delete(r.engine.regions, r)
+	return nil
+}
+
+// hold keeps the region open for one transfer.
+func (r *Region) hold() error {
+	if r.uses.Add(1) <= 0 {
+		r.uses.Add(-1)
+		return fmt.Errorf("%v: %w", r, net.ErrClosed)
+	}
+	return nil
+}
+
+// release ends what hold began.
+func (r *Region) release() { r.uses.Add(-1) }

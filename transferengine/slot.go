@@ -1,0 +1,212 @@
+package transferengine
+
+import (
+	"sync/atomic"
+
+	"github.com/weftrdma/weft/transferengine/rail"
+)
+
+// slot has what the worker knows of a transfer that it has under way.
+type slot struct {
+	index       uint32
+	generation  uint32 // of the slot's use: what a late completion of an earlier one is told apart by
+	transfer    *Transfer
+	path        *path
+	cursor      cursor
+	outstanding uint64 // writes that the rail has
+	posted      bool   // any write was
+	queued      bool   // in the path's queue
+	next        *slot  // there
+	err         error  // of the first write that failed: no more are posted
+}
+
+// run is the part of a batch that is one transfer's.
+type run struct {
+	slot  *slot
+	n     int    // writes
+	after cursor // once all of them are accepted
+}
+
+// token identifies a use of a slot in a rail's events.
+func (s *slot) token() uint64 { return uint64(s.generation)<<32 | uint64(s.index) }
+
+// enqueue puts a slot at the end of its path's queue.
+func (w *worker) enqueue(s *slot) {
+	p := s.path
+	s.queued, s.next = true, nil
+	if p.first == nil {
+		p.first = s
+	} else {
+		p.last.next = s
+	}
+	p.last = s
+	if !p.ready {
+		p.ready = true
+		w.ready = append(w.ready, p)
+	}
+}
+
+// post posts one batch to every path that has something to post and room for it.
+func (w *worker) post() (did int) {
+	for i := 0; i < len(w.ready); {
+		p := w.ready[i]
+		if !p.blocked {
+			did += w.postTo(p)
+		}
+		if p.first != nil {
+			i++
+			continue
+		}
+		p.ready, p.blocked = false, false
+		last := len(w.ready) - 1
+		w.ready[i], w.ready[last] = w.ready[last], nil
+		w.ready = w.ready[:last]
+	}
+	return did
+}
+
+// postTo posts one batch, of as many transfers as fit in.
+func (w *worker) postTo(p *path) (did int) {
+	n := w.gather(p)
+	accepted := 0
+	var err error
+	if n > 0 {
+		accepted, err = w.rail.Post(p.id, w.batch[:n])
+		w.account(w.batch[:accepted])
+	}
+	p.blocked = err == nil && accepted < n
+	if p.blocked {
+		w.stats.backPressure.Add(1)
+	}
+	if err != nil {
+		w.stats.errors.Add(1)
+		did++
+	}
+	w.accept(accepted, err)
+	w.settle(p)
+	return did + accepted
+}
+
+// gather fills the batch from a path's queue.
+func (w *worker) gather(p *path) (n int) {
+	w.runs = w.runs[:0]
+	for s := p.first; s != nil && n < len(w.batch); s = s.next {
+		if s.err != nil {
+			continue
+		}
+		k, after := s.transfer.plan.fill(s.cursor, w.batch[n:], s.token())
+		w.runs = append(w.runs, run{slot: s, n: k, after: after})
+		n += k
+	}
+	return n
+}
+
+// accept notes that the rail accepted so many writes of the batch, and what it said about the one after them.
+func (w *worker) accept(accepted int, err error) {
+	for i := range w.runs {
+		r := &w.runs[i]
+		took := min(accepted, r.n)
+		accepted -= took
+		r.slot.outstanding += uint64(took)
+		r.slot.posted = r.slot.posted || took > 0
+		if took == r.n {
+			r.slot.cursor = r.after
+			continue
+		}
+		_, r.slot.cursor = r.slot.transfer.plan.fill(r.slot.cursor, w.batch[:took], 0)
+		r.slot.err = err
+		return
+	}
+}
+
+// settle takes transfers that have nothing to post off the front of a path's queue.
+func (w *worker) settle(p *path) {
+	for s := p.first; s != nil && (s.err != nil || s.transfer.plan.exhausted(s.cursor)); s = p.first {
+		p.first = s.next
+		s.queued, s.next = false, nil
+		w.advance(s)
+	}
+}
+
+// advance does what comes next for a transfer once all that it had to post has completed.
+func (w *worker) advance(s *slot) {
+	switch {
+	case s.queued || s.outstanding > 0:
+	case s.err == nil && s.transfer.plan.held(s.cursor):
+		s.cursor = cursor{finals: true}
+		w.enqueue(s)
+	default:
+		w.finish(s)
+	}
+}
+
+// completed takes in the completion of a write.
+func (w *worker) completed(token uint64, err error) {
+	index := uint32(token)
+	if index >= uint32(len(w.slots)) {
+		w.stats.stray.Add(1)
+		return
+	}
+	s := &w.slots[index]
+	if s.transfer == nil || s.token() != token || s.outstanding == 0 {
+		w.stats.stray.Add(1)
+		return
+	}
+	s.outstanding--
+	if s.err == nil {
+		s.err = err
+	}
+	w.advance(s)
+}
+
+// finish ends a transfer and frees its slot.
+func (w *worker) finish(s *slot) {
+	t, err := s.transfer, s.err
+	if err != nil {
+		outcome := NotDelivered
+		if s.posted {
+			outcome = MaybeDelivered
+		}
+		err = w.transferError(t.peer, outcome, err)
+	}
+	*s = slot{index: s.index, generation: s.generation + 1}
+	w.free = append(w.free, s.index)
+	t.finish(err)
+}
+
+// failAll ends all transfers to a peer that is down. None of their writes is with the rail any more: so it promised, and a
+// rail that broke its word must not make anybody hang.
+func (w *worker) failAll(p *path, err error) {
+	p.first, p.last = nil, nil
+	for i := range w.slots {
+		s := &w.slots[i]
+		if s.path != p {
+			continue
+		}
+		if s.err == nil {
+			s.err = err
+		}
+		w.finish(s)
+	}
+}
+
+// account counts writes that the rail accepted.
+func (w *worker) account(writes []rail.Write) {
+	var bytes, immediates uint64
+	for i := range writes {
+		bytes += writes[i].Length
+		if writes[i].HasImm {
+			immediates++
+		}
+	}
+	addTo(&w.stats.writes, uint64(len(writes)))
+	addTo(&w.stats.bytes, bytes)
+	addTo(&w.stats.immediatesSent, immediates)
+}
+
+// addTo adds what is not zero: an atomic addition costs as much as all else in here.
+func addTo(total *atomic.Uint64, n uint64) {
+	if n > 0 {
+		total.Add(n)
+	}
+}

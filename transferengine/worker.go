@@ -1,0 +1,323 @@
+package transferengine
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/weftrdma/weft/internal/ring"
+	"github.com/weftrdma/weft/transferengine/rail"
+)
+
+const (
+	batchLimit = 64 // writes in one post, at most
+	eventLimit = 64 // events of one turn
+)
+
+// worker does all of an engine's work on its rail, in turns. It has no goroutine, no clock and never blocks; whoever
+// holds the progress drives it, one goroutine at a time. What other goroutines see of it are the queue, transfers,
+// counters, peers and counts.
+type worker struct {
+	rail     rail.Rail
+	caps     rail.Caps
+	name     string
+	queue    *ring.MPSC[submission]
+	counters *counterTable
+	peers    *peerTable
+	stats    *counts
+
+	now     time.Time // of this turn
+	closing bool      // peers are given up as they appear
+	slots   []slot
+	free    []uint32 // slots without a transfer
+	paths   map[rail.PeerID]*path
+	ready   []*path // that have something to post
+	batch   []rail.Write
+	runs    []run // whose writes are in batch
+	events  []rail.Event
+}
+
+// submission is what waits in the queue: one of the two.
+type submission struct {
+	transfer *Transfer
+	connect  *connectCall
+}
+
+// path is a rail's connection to a peer.
+type path struct {
+	worker *worker
+	id     rail.PeerID
+	peer   *Peer          // nil until it is up
+	calls  []*connectCall // that wait for it to come up
+	reason error          // why we gave it up, if not because the engine closes
+	cells  map[uint32]*cell
+
+	first, last *slot // transfers with something to post
+	ready       bool  // in worker.ready
+	blocked     bool  // until the next event
+}
+
+func newWorker(e *Engine) *worker {
+	caps := e.rail.Caps()
+	w := &worker{
+		rail: e.rail, caps: caps, name: e.rail.Name(),
+		queue: ring.New[submission](e.config.QueueDepth), counters: e.counters, peers: e.peers, stats: e.stats,
+		slots:  make([]slot, e.config.MaxTransfers),
+		free:   make([]uint32, 0, e.config.MaxTransfers),
+		paths:  make(map[rail.PeerID]*path),
+		batch:  make([]rail.Write, min(caps.MaxBatch, batchLimit)),
+		events: make([]rail.Event, eventLimit),
+	}
+	w.runs = make([]run, 0, len(w.batch)+1)
+	for i := range w.slots {
+		w.slots[i].index = uint32(i)
+		w.free = append(w.free, uint32(len(w.slots)-1-i)) // the lowest comes first
+	}
+	return w
+}
+
+// Turn takes in what is queued, posts what can be posted, and handles what the rail reports. It returns how many things
+// it did, and when it must be called again even if nothing happens: the zero time if never.
+func (w *worker) Turn(now time.Time) (did int, next time.Time) {
+	w.now = now
+	w.stats.turns.Add(1)
+	did = w.admit()
+	did += w.post()
+	n, next := w.rail.Turn(now, w.events)
+	if n == 0 {
+		return did, next
+	}
+	for _, p := range w.ready {
+		p.blocked = false
+	}
+	w.handle(w.events[:n])
+	return did + n, next
+}
+
+// pending tells whether a turn would find something to do besides what the rail reports.
+func (w *worker) pending() bool { return len(w.free) > 0 && w.queue.Len() > 0 }
+
+// unfinished tells whether the last turn left something to post that no event has to come for.
+func (w *worker) unfinished() bool {
+	for _, p := range w.ready {
+		if !p.blocked {
+			return true
+		}
+	}
+	return w.pending()
+}
+
+// underWay is how many transfers have a slot.
+func (w *worker) underWay() int { return len(w.slots) - len(w.free) }
+
+// drained tells whether no request is under way, given that none is added any more.
+func (w *worker) drained() bool { return w.underWay() == 0 && w.queue.Len() == 0 }
+
+// alone tells whether no peer is left either.
+func (w *worker) alone() bool { return w.drained() && len(w.paths) == 0 }
+
+// admit takes submissions from the queue, at most one lap of it.
+func (w *worker) admit() (did int) {
+	for did < w.queue.Cap() && len(w.free) > 0 {
+		s, ok := w.queue.Pop()
+		if !ok {
+			break
+		}
+		did++
+		if s.connect != nil {
+			w.connect(s.connect)
+		} else {
+			w.begin(s.transfer)
+		}
+	}
+	return did
+}
+
+// begin gives a transfer a slot and a place in its peer's queue.
+func (w *worker) begin(t *Transfer) {
+	err := t.peer.Err()
+	if err == nil && w.closing {
+		err = closedError{}
+	}
+	if err != nil {
+		t.finish(w.transferError(t.peer, NotDelivered, err))
+		return
+	}
+	s := &w.slots[w.free[len(w.free)-1]]
+	w.free = w.free[:len(w.free)-1]
+	s.transfer, s.path = t, t.peer.path
+	w.enqueue(s)
+}
+
+// owns tells whether a peer is one of this worker's, lost or not.
+func (w *worker) owns(p *Peer) bool { return p != nil && p.path != nil && p.path.worker == w }
+
+func (w *worker) transferError(peer *Peer, outcome Outcome, cause error) error {
+	return &TransferError{Peer: peer, Rail: w.name, Outcome: outcome, Cause: cause}
+}
+
+// connect starts a connect call, or ends it if its peer is there.
+func (w *worker) connect(c *connectCall) {
+	if w.closing {
+		c.finish(nil, closedError{})
+		return
+	}
+	id, err := w.rail.Connect(w.now, c.address, w.now.Add(c.timeout))
+	if err != nil {
+		c.finish(nil, err)
+		return
+	}
+	p := w.paths[id]
+	if p == nil {
+		p = &path{worker: w, id: id, cells: make(map[uint32]*cell)}
+		w.paths[id] = p
+	}
+	if p.peer != nil {
+		c.finish(p.peer, nil)
+		return
+	}
+	p.calls = append(p.calls, c)
+}
+
+// handle takes in what the rail reports.
+func (w *worker) handle(events []rail.Event) {
+	var completions, failed, immediates uint64
+	for i := range events {
+		switch e := &events[i]; e.Kind {
+		case rail.Completed:
+			completions++
+			if e.Err != nil {
+				failed++
+			}
+			w.completed(e.Token, e.Err)
+		case rail.Immediate:
+			immediates++
+			w.arrived(e.Peer, e.Imm)
+		case rail.PeerUp:
+			w.peerUp(e.Peer)
+		case rail.PeerDown:
+			w.peerDown(e.Peer, e.Err)
+		}
+	}
+	addTo(&w.stats.completions, completions)
+	addTo(&w.stats.errors, failed)
+	addTo(&w.stats.immediates, immediates)
+}
+
+// arrived counts an immediate.
+func (w *worker) arrived(id rail.PeerID, imm uint32) {
+	p := w.paths[id]
+	if p == nil || p.peer == nil {
+		w.stats.stray.Add(1)
+		return
+	}
+	c := p.cells[imm]
+	if c == nil {
+		if c = w.newCell(p, imm); c == nil {
+			w.stats.immediatesDropped.Add(1)
+			return
+		}
+	}
+	c.count.Add(1)
+	c.counter.waiters.wake()
+}
+
+// newCell makes the cell of an immediate that a peer sends for the first time, or gives up a peer that sends too many.
+func (w *worker) newCell(p *path, imm uint32) *cell {
+	if p.reason != nil {
+		return nil
+	}
+	// Sweeping at twice the limit makes it cost nothing on average.
+	if limit := w.counters.limit; len(p.cells) >= 2*limit {
+		w.counters.sweep(p)
+		if len(p.cells) > limit {
+			p.reason = fmt.Errorf("sent more than %d distinct immediates that nobody took (Config.MaxImmediates)", limit)
+			w.rail.Disconnect(w.now, p.id)
+			return nil
+		}
+	}
+	c := w.counters.add(p.peer, imm)
+	p.cells[imm] = c
+	return c
+}
+
+// peerUp makes the peer that a path leads to.
+func (w *worker) peerUp(id rail.PeerID) {
+	p := w.paths[id]
+	if p == nil {
+		p = &path{worker: w, id: id, cells: make(map[uint32]*cell)}
+		w.paths[id] = p
+	}
+	if p.peer != nil {
+		w.stats.stray.Add(1)
+		return
+	}
+	info := w.rail.Peer(id)
+	p.peer = &Peer{name: info.Name, incarnation: info.Incarnation, path: p, done: make(chan struct{})}
+	w.stats.peersUp.Add(1)
+	w.peers.add(p.peer)
+	if w.closing {
+		w.rail.Disconnect(w.now, id)
+	}
+	for _, c := range p.calls {
+		c.finish(p.peer, nil)
+	}
+	p.calls = nil
+}
+
+// peerDown ends everything that depends on a peer.
+func (w *worker) peerDown(id rail.PeerID, err error) {
+	p := w.paths[id]
+	if p == nil {
+		w.stats.stray.Add(1)
+		return
+	}
+	delete(w.paths, id)
+	if p.reason != nil {
+		err = p.reason
+	}
+	if err == nil {
+		err = rail.ErrPeerGone
+	}
+	for _, c := range p.calls {
+		c.finish(nil, err)
+	}
+	p.calls = nil
+	if p.peer == nil {
+		return
+	}
+	w.stats.peersDown.Add(1)
+	w.peers.remove(p.peer)
+	p.peer.lose(err)
+	w.failAll(p, err)
+	w.counters.lose(p)
+}
+
+// giveUp disconnects every peer, and those that appear from now on.
+func (w *worker) giveUp(now time.Time) {
+	if w.closing {
+		return
+	}
+	w.closing, w.now = true, now
+	for id := range w.paths {
+		w.rail.Disconnect(now, id)
+	}
+}
+
+// abandon ends what a closed rail never gave back.
+func (w *worker) abandon() {
+	err := closedError{}
+	for id := range w.paths {
+		w.peerDown(id, err)
+	}
+	for {
+		s, ok := w.queue.Pop()
+		switch {
+		case !ok:
+			return
+		case s.connect != nil:
+			s.connect.finish(nil, err)
+		default:
+			s.transfer.finish(w.transferError(s.transfer.peer, NotDelivered, err))
+		}
+	}
+}
