@@ -2,6 +2,7 @@ package verbs_test
 
 import (
 	"net/netip"
+	"slices"
 	"testing"
 	"time"
 
@@ -120,4 +121,10 @@ func TestCompletionError(t *testing.T) {
 		"work request 7 of QP 9: transport retry counter exceeded: the peer does not answer (vendor error 0x81)")
 	require.ErrorIs(t, (&verbs.WC{Status: verbs.WCFlushed}).Err(), verbs.ErrFlushed)
 	require.Equal(t, "99", verbs.WCStatus(99).Error())
+}
+
+// median of samples, which it sorts.
+func median(samples []time.Duration) time.Duration {
+	slices.Sort(samples)
+	return samples[len(samples)/2]
 }

@@ -35,7 +35,19 @@ PATH=$PATH:/usr/sbin:/sbin
 kernel=$("$here/kernel.sh")
 version=$(cat "$kernel/complete")
 work=$(mktemp -d "${TMPDIR:-/tmp}/weft-guest.XXXXXX")
-trap 'rm -rf "$work"' EXIT
+qemu=''
+# shellcheck disable=SC2317 # the trap calls it
+clean_up() {
+  if [ -n "$qemu" ]; then
+    kill "$qemu" 2>/dev/null || true
+    wait "$qemu" 2>/dev/null || true
+  fi
+  rm -rf "$work"
+}
+trap clean_up EXIT
+trap 'exit 129' HUP
+trap 'exit 130' INT
+trap 'exit 143' TERM
 out=$work/out
 mkdir "$out"
 chmod 777 "$out"
@@ -48,7 +60,7 @@ build_initrd() {
   cp "$here/init" "$root/init"
   local module
   for module in virtio_pci virtio_net virtio_console 9pnet_virtio 9p overlay; do
-    modprobe -d "$kernel" -S "$version" --show-depends "$module" | awk '$1 == "insmod" {print $2}'
+    modprobe -d "$kernel" -S "$version" --show-depends "$module" | sed -nE 's/^insmod (.*\.ko[.a-z]*) .*/\1/p'
   done | awk '!seen[$0]++' | while read -r file; do
     cp "$file" "$root/modules/"
     basename "$file" >>"$root/modules/order"
@@ -81,13 +93,16 @@ fi
   if [ -n "$shell" ] && [ $# -eq 0 ]; then echo "exec bash -i"; else echo "exec$(printf ' %q' "$@")"; fi
 } >"$out/command.sh"
 
+# The kernel distrusts the emulated TSC and falls back to the HPET, whose every reading leaves the emulated processor: with
+# it a program that looks at the clock, as Go's scheduler does all the time, is measured at half its speed.
+clock='tsc=reliable clocksource=tsc'
 options=(
   -accel "tcg,thread=multi" -cpu max -smp 2 -m "$memory" -nodefaults -no-user-config -display none -no-reboot
   -kernel "$kernel/boot/vmlinuz-$version" -initrd "$work/initrd.gz"
-  -append "console=ttyS0 panic=-1 loglevel=5 oops=panic net.ifnames=0"
+  -append "console=ttyS0 panic=-1 loglevel=5 oops=panic net.ifnames=0 $clock"
   -serial "file:$work/console.log"
   -virtfs "local,path=/,mount_tag=host,security_model=none,readonly=on,multidevs=remap"
-  -virtfs "local,path=$out,mount_tag=out,security_model=none"
+  -virtfs "local,path=${out//,/,,},mount_tag=out,security_model=none"
   -device virtio-serial-pci
   -device virtio-rng-pci
 )
@@ -101,22 +116,21 @@ else
   options+=(-chardev "stdio,id=out" -device "virtserialport,chardev=out")
 fi
 
-timed_out=''
+# In the background and waited for, so that a signal to this script ends the guest at once instead of after it.
 if [ -n "$shell" ]; then
-  qemu-system-x86_64 "${options[@]}" || true
+  qemu-system-x86_64 "${options[@]}" <&0 &
 else
-  # In the background and waited for, so that a signal to this script ends the guest at once instead of after it.
   # Its standard input is a pipe that nobody writes or closes: at its end QEMU would call the port disconnected.
   mkfifo "$work/stdin"
   timeout -k 5 "$limit" qemu-system-x86_64 "${options[@]}" <>"$work/stdin" &
-  qemu=$!
-  trap 'kill $qemu 2>/dev/null || true; wait $qemu 2>/dev/null || true; rm -rf "$work"' EXIT
-  trap 'exit 130' INT
-  trap 'exit 143' TERM
-  code=0
-  wait $qemu || code=$?
-  [ $code -ne 124 ] && [ $code -ne 137 ] || timed_out=yes
 fi
+qemu=$!
+code=0 begin=$SECONDS
+wait "$qemu" || code=$?
+qemu='' timed_out=''
+case $code in
+124 | 137) [ $((SECONDS - begin)) -lt "$limit" ] || timed_out=yes ;; # QEMU may have been killed by somebody else
+esac
 
 if [ -n "$keep" ]; then
   mkdir -p "$keep"
@@ -126,7 +140,7 @@ if [ -n "$keep" ]; then
 fi
 
 # Case-sensitive on purpose: ordinary boots print other lines with "bug" or "warning" in them.
-fault='BUG:|WARNING:|refcount_t|Oops|soft lockup|hung task'
+fault='BUG:|WARNING:|refcount_t|Oops|soft lockup|hung task|blocked for more than'
 if grep -hE "$fault" "$work/console.log" "$out/kernel.log" 2>/dev/null >"$work/faults"; then
   echo "guest.sh: the guest's kernel log shows faults:" >&2
   sort -u "$work/faults" | head -20 >&2

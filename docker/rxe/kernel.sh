@@ -8,10 +8,8 @@ here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 cache=${WEFT_CACHE:-$(cd "$here/../.." && pwd)/.cache}
 kernel=$cache/kernel
 
-if [ -f "$kernel/complete" ]; then
-  echo "$kernel"
-  exit 0
-fi
+found() { [ -f "$kernel/complete" ] && echo "$kernel"; }
+! found || exit 0
 
 arch=$(dpkg --print-architecture)
 if [ "$arch" != amd64 ]; then
@@ -25,6 +23,9 @@ if [ -z "$package" ]; then
 fi
 
 mkdir -p "$cache"
+exec {lock}>"$cache/kernel.lock"
+flock "$lock" # of two runs that find none, one fetches it
+! found || exit 0
 work=$(mktemp -d "$cache/kernel.XXXXXX")
 trap 'rm -rf "$work"' EXIT
 (

@@ -23,7 +23,10 @@ done
 [ $# -gt 0 ] || { echo "run.sh: no command given" >&2; exit 2; }
 
 has_device() { grep -qs ACTIVE /sys/class/infiniband/*/ports/*/state; }
-loads_module() { [ "$(id -u)" = 0 ] && modprobe -q rdma_rxe && "$here/device.sh" up; }
+loads_module() {
+  [ "$(id -u)" = 0 ] && modprobe -q rdma_rxe || return
+  "$here/device.sh" up || { "$here/device.sh" down; return 1; }
+}
 
 # On the machine itself the command has $WEFT_OUT too.
 run_here() {

@@ -1,0 +1,98 @@
+#!/bin/bash
+# The binding against perftest on soft-RoCE: interleaved pairs in one boot (PAIRS, default 5), medians as ratios. Prints
+# the table and writes it, with the runs that it comes from, to testdata/bench/rxe/.
+#
+# Both sides: RC, two processes, depth 128, every 64th write signalled, nothing inline, the device's MTU, one thread.
+set -euo pipefail
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+cd "$here/../.."
+pairs=${PAIRS:-5}
+
+work=$(mktemp -d "${TMPDIR:-/tmp}/weft-bench-rxe.XXXXXX")
+trap 'rm -rf "$work"' EXIT
+go test -c -tags nosymbolizer -o "$work/verbs.test" ./verbs
+
+cat >"$work/inside.sh" <<'INSIDE'
+set -euo pipefail
+work=$1 pairs=$2
+device=$(basename "$(echo /sys/class/infiniband/* | cut -d' ' -f1)")
+# Both sides use the RoCE v2 address by IPv4: verbs.SelectGID chooses it, perftest is told its index.
+for gid in "/sys/class/infiniband/$device/ports/1/gids/"*; do
+  if grep -q ':ffff:' "$gid" && grep -qs v2 "${gid/gids/gid_attrs/types}"; then index=$(basename "$gid"); break; fi
+done
+
+# perftest NAME COLUMN TOOL OPTIONS…: one run, both ends on this machine; says NAME and the COLUMN of its result line.
+perftest() {
+  local name=$1 column=$2 tool=$3 value
+  shift 3
+  local options=(-F -d "$device" -x "$index" --use_old_post_send "$@")
+  timeout 60 "$tool" "${options[@]}" >/dev/null 2>&1 &
+  local server=$!
+  # Its port being taken is the server being ready.
+  until ss -Hltn 'sport = :18515' | grep -q .; do sleep 0.1; done
+  value=$(timeout 60 "$tool" "${options[@]}" 127.0.0.1 2>/dev/null | awk -v c="$column" '$1 ~ /^[0-9]+$/ && NF >= c {print $c; exit}')
+  wait $server
+  echo "perftest $name $value $tool ${options[*]}"
+}
+
+# weft NAME BENCHMARK TIMES AWK: one run; says NAME and what AWK makes of the result line.
+weft() {
+  local options=(-test.run '^$' -test.bench "$2" -test.benchtime "$3x")
+  local value
+  value=$(cd verbs && "$work/verbs.test" "${options[@]}" | awk "/^Benchmark/ {$4}")
+  echo "weft $1 $value verbs.test ${options[*]}"
+}
+
+for _ in $(seq "$pairs"); do
+  perftest bandwidth_64KiB_MB/s 4 ib_write_bw -s 65536 -n 500 -t 128 -Q 64
+  weft bandwidth_64KiB_MB/s 'Write$/size=65536' 500 'print $5'
+  perftest rate_8B_list64_Mmsg/s 5 ib_write_bw -s 8 -l 64 -n 6400 -t 128 -Q 64
+  weft rate_8B_list64_Mmsg/s 'Write$/size=8/' 6400 'print 1000 / $3'
+  perftest latency_8B_us 5 ib_write_lat -s 8 -n 2000
+  weft latency_8B_us 'WriteLatency$' 2000 'print $5'
+done
+INSIDE
+
+"$here/run.sh" --time 600 bash "$work/inside.sh" "$work" "$pairs" | tee "$work/runs" >&2
+
+# perftest counts bandwidth in MiB/s.
+awk -v pairs="$pairs" '
+  function median(list, n,   i, j, t, v) {
+    split(list, v, " ")
+    for (i = 2; i <= n; i++) for (j = i; j > 1 && v[j] + 0 < v[j-1] + 0; j--) { t = v[j]; v[j] = v[j-1]; v[j-1] = t }
+    return n % 2 ? v[(n+1)/2] : (v[n/2] + v[n/2+1]) / 2
+  }
+  $1 == "perftest" || $1 == "weft" {
+    value = $1 == "perftest" && $2 ~ /^bandwidth/ ? $3 * 1.048576 : $3
+    runs[$1, $2] = runs[$1, $2] " " value
+    count[$1, $2]++
+    if (!($2 in seen)) { seen[$2] = 1; order[++n] = $2 }
+    line = $0; sub(/^[^ ]+ [^ ]+ [^ ]+ /, "", line); command[$1, $2] = line
+  }
+  END {
+    printf "%-24s %12s %12s %8s %8s\n", "", "perftest", "weft", "ratio", "target"
+    for (i = 1; i <= n; i++) {
+      name = order[i]
+      if (count["perftest", name] != pairs || count["weft", name] != pairs) { print "runs are missing for " name; bad = 1; continue }
+      theirs = median(runs["perftest", name], pairs); ours = median(runs["weft", name], pairs)
+      target = name ~ /^latency/ ? "<= 1.15" : ">= 0.95"
+      printf "%-24s %12.4g %12.4g %8.3f %8s\n", name, theirs, ours, ours / theirs, target
+    }
+    print ""
+    for (i = 1; i <= n; i++) print command["perftest", order[i]] "\n" command["weft", order[i]]
+    exit bad
+  }' "$work/runs" >"$work/table"
+
+result=testdata/bench/rxe/$(date -u +%Y-%m-%d).txt
+mkdir -p "$(dirname "$result")"
+{
+  echo "Medians of $pairs interleaved pairs in one boot; latency is half of the round trip. Ratio: weft over perftest."
+  echo "commit $(git rev-parse --short HEAD), $(go version | cut -d' ' -f3,4), $(nproc) cores: $(awk -F ': ' '/model name/ {print $2; exit}' /proc/cpuinfo)"
+  echo
+  cat "$work/table"
+  echo
+  echo "runs:"
+  cut -d' ' -f1-3 "$work/runs"
+} >"$result"
+cat "$work/table"
+echo "written to $result"

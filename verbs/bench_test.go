@@ -1,0 +1,181 @@
+package verbs_test
+
+import (
+	"encoding/binary"
+	"fmt"
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/weftrdma/weft/verbs"
+)
+
+// The benchmarks on a device are perftest's, done its way so that the two can be compared in one run (docker/rxe/bench.sh):
+// two processes, RC, a queue of 128, one thread that posts and polls.
+
+const (
+	benchDepth  = 128
+	benchSignal = 64 // every so many writes produce a completion
+)
+
+// BenchmarkWrite posts writes one by one, or in lists, to a peer process. MB/s counts 1,000,000 bytes.
+func BenchmarkWrite(b *testing.B) {
+	for _, tc := range []struct{ size, list int }{{65536, 1}, {8, 64}} {
+		b.Run(fmt.Sprintf("size=%d/list=%d", tc.size, tc.list), func(b *testing.B) {
+			n := newNode(b)
+			_, mr := n.region(b, peerSize, verbs.AccessLocalWrite)
+			_, qp, peer := n.joinPeer(b, mr)
+			w := newWriter(n.cq, qp, sge(mr, 0, tc.size), peer, tc.list)
+			b.SetBytes(int64(tc.size))
+			b.ResetTimer()
+			require.NoError(b, w.run(b.N))
+		})
+	}
+}
+
+// writer keeps the send queue of a queue pair full.
+type writer struct {
+	cq   *verbs.CQ
+	qp   *verbs.QP
+	wrs  []verbs.SendWR
+	sges []verbs.SGE
+	wcs  [16]verbs.WC
+}
+
+func newWriter(cq *verbs.CQ, qp *verbs.QP, from verbs.SGE, peer hello, list int) *writer {
+	w := &writer{cq: cq, qp: qp}
+	for range list {
+		w.wrs = append(w.wrs, verbs.SendWR{Opcode: verbs.OpWrite, NumSGE: 1, RemoteAddr: peer.Addr, RKey: peer.RKey})
+		w.sges = append(w.sges, from)
+	}
+	return w
+}
+
+// run writes n times and waits for the last.
+func (w *writer) run(n int) error {
+	posted, done := 0, 0
+	for done < n {
+		for posted < n && posted-done+len(w.wrs) <= benchDepth {
+			k := min(len(w.wrs), n-posted)
+			for i := range k {
+				w.wrs[i].Flags = 0
+				if at := posted + i + 1; at%benchSignal == 0 || at == n {
+					w.wrs[i].Flags = verbs.SendSignaled
+					w.wrs[i].ID = uint64(at)
+				}
+			}
+			if _, err := w.qp.PostSend(w.wrs[:k], w.sges[:k]); err != nil {
+				return err
+			}
+			posted += k
+		}
+		got, err := w.cq.PollSpin(w.wcs[:], verbs.MaxSpin)
+		if err != nil {
+			return err
+		}
+		for i := range w.wcs[:got] {
+			if err := w.wcs[i].Err(); err != nil {
+				return err
+			}
+			done = int(w.wcs[i].ID)
+		}
+	}
+	return nil
+}
+
+// BenchmarkWriteLatency sends an 8-byte write to a peer process that answers with one, and reports half of the round trip,
+// median, as us/one-way.
+func BenchmarkWriteLatency(b *testing.B) {
+	n := newNode(b)
+	mem, mr := n.region(b, peerSize, remoteAccess)
+	child, qp, peer := n.joinPeer(b, mr, "pong")
+	p := &pinger{qp: qp, cq: n.cq, mem: mem, mr: mr, peer: peer}
+	samples := make([]time.Duration, b.N)
+	b.ResetTimer()
+	for i := range samples {
+		begin := time.Now()
+		require.NoError(b, p.send())
+		require.NoError(b, p.receive(nil))
+		samples[i] = time.Since(begin)
+	}
+	b.StopTimer()
+	b.ReportMetric(float64(median(samples).Nanoseconds())/2000, "us/one-way")
+	require.NoError(b, child.CloseInput())
+}
+
+// pinger is one end of a ping-pong of 8-byte writes, each with the next number. The number to send lies at the start of
+// the memory, the one that arrives 64 bytes behind.
+type pinger struct {
+	qp   *verbs.QP
+	cq   *verbs.CQ
+	mem  []byte
+	mr   *verbs.MR
+	peer hello
+
+	sent, received uint64
+	wcs            [benchDepth]verbs.WC
+}
+
+const arrival = 64
+
+func (p *pinger) send() error {
+	p.sent++
+	binary.LittleEndian.PutUint64(p.mem, p.sent)
+	var flags verbs.SendFlags // not inline: perftest does without on rxe
+	if p.sent%benchSignal == 0 {
+		flags = verbs.SendSignaled
+		if _, err := p.cq.Poll(p.wcs[:]); err != nil {
+			return err
+		}
+	}
+	_, err := p.qp.PostSend([]verbs.SendWR{{
+		Opcode: verbs.OpWrite, Flags: flags, NumSGE: 1, RemoteAddr: p.peer.Addr + arrival, RKey: p.peer.RKey,
+	}}, []verbs.SGE{sge(p.mr, 0, 8)})
+	return err
+}
+
+// receive spins until the next number has arrived, or the peer has ended.
+func (p *pinger) receive(ends <-chan struct{}) error {
+	p.received++
+	deadline := time.Now().Add(10 * time.Second)
+	for spins := 1; load(p.mem[arrival:]) < p.received; spins++ {
+		if spins%(1<<16) != 0 {
+			continue
+		}
+		select {
+		case <-ends:
+			return errEnded
+		default:
+		}
+		if time.Now().After(deadline) {
+			return fmt.Errorf("number %d did not arrive within 10 s", p.received)
+		}
+	}
+	return nil
+}
+
+var errEnded = fmt.Errorf("the other end is done")
+
+// load is not inlined, so that every turn of a spinning loop reads memory.
+//
+//go:noinline
+func load(b []byte) uint64 { return binary.LittleEndian.Uint64(b) }
+
+// answer sends back every number that arrives.
+func (p *pinger) answer(ends <-chan struct{}) error {
+	runtime.LockOSThread()
+	for {
+		err := p.receive(ends)
+		if err == errEnded {
+			return nil
+		}
+		if err == nil {
+			err = p.send()
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
