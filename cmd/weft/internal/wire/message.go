@@ -1,0 +1,202 @@
+// Package wire is what the two ends of a file transfer say to each other over TCP: who they are, what is in a file, and
+// what became of it. The bytes of the files themselves go by RDMA and are not here.
+//
+//	sender              receiver
+//	Hello          →               its engine, and where slots are given back
+//	               ←    Welcome    its engine, its window and how it is cut into slots
+//	File           →               name, size, mode
+//	               ←    Answer     go on, or why not; then the next File
+//	               …               the bytes, by RDMA
+//	Digest         →               of the bytes that were sent
+//	               ←    Answer     the file is in place, or why not
+//	End            →               in place of a File; the receiver closes the connection
+//
+// Either end may say Abort instead of anything else, which ends the transfer.
+package wire
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"strconv"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/weftrdma/weft/internal/tlv"
+)
+
+const (
+	// MaxMessage is the largest message in bytes: the addresses and descriptors of engines with many NICs fit in.
+	MaxMessage = 8 << 10
+	// MaxName is the longest name of a file in bytes. With it, all messages about one file stay under 1 KiB.
+	MaxName = 512
+	// MaxText is the longest text of an Answer or Abort in bytes; what is longer is cut.
+	MaxText = 320
+	// MaxSize is the largest file in bytes.
+	MaxSize = 1<<63 - 1
+	// PermissionBits are those of a file's mode that are sent.
+	PermissionBits = 0o777
+)
+
+// Message is one of Hello, Welcome, File, Digest, Answer, End and Abort.
+type Message interface {
+	format() *tlv.Format
+	appendFields(b []byte) []byte
+	field(typ uint16, value []byte) error
+	check() error
+}
+
+// Hello is the sender's first message.
+type Hello struct {
+	Engine  []byte // address of the sender's engine, in its own wire format
+	Credits []byte // descriptor of the memory whose writes, without bytes, give slots back
+}
+
+// Welcome answers a Hello.
+type Welcome struct {
+	Engine   []byte // address of the receiver's engine
+	Window   []byte // descriptor of the memory that takes the files' bytes: SlotSize · Slots bytes
+	SlotSize uint32 // bytes
+	Slots    uint32
+}
+
+// File announces a file.
+type File struct {
+	Name string // relative, elements separated by slashes
+	Size uint64 // bytes
+	Mode uint32 // PermissionBits only
+}
+
+// Digest ends a file.
+type Digest struct {
+	SHA256 [32]byte
+}
+
+// Answer takes a File or a Digest, or says why not.
+type Answer struct {
+	Refusal string // empty: taken
+}
+
+// End says that all files were sent.
+type End struct{}
+
+// Abort ends the transfer.
+type Abort struct {
+	Text string // why
+}
+
+// Fields. Every message has all of its own.
+const (
+	fieldEngine   = tlv.Required | 1
+	fieldMemory   = tlv.Required | 2
+	fieldSlotSize = tlv.Required | 3
+	fieldSlots    = tlv.Required | 4
+	fieldName     = tlv.Required | 5
+	fieldSize     = tlv.Required | 6
+	fieldMode     = tlv.Required | 7
+	fieldSHA256   = tlv.Required | 8
+	fieldText     = tlv.Required | 9
+)
+
+func newFormat(name string, magic string, known ...uint16) *tlv.Format {
+	return &tlv.Format{Name: name, Magic: [4]byte([]byte(magic)), Version: 1, MinVersion: 1, Known: known}
+}
+
+var (
+	helloFormat   = newFormat("hello", "WfHI", fieldEngine, fieldMemory)
+	welcomeFormat = newFormat("welcome", "WfWE", fieldEngine, fieldMemory, fieldSlotSize, fieldSlots)
+	fileFormat    = newFormat("file", "WfFI", fieldName, fieldSize, fieldMode)
+	digestFormat  = newFormat("digest", "WfDI", fieldSHA256)
+	answerFormat  = newFormat("answer", "WfAN", fieldText)
+	endFormat     = newFormat("end", "WfEN")
+	abortFormat   = newFormat("abort", "WfAB", fieldText)
+)
+
+// Encode returns the message in its wire format, or an error if its fields are out of bounds.
+func Encode(m Message) ([]byte, error) {
+	if err := m.check(); err != nil {
+		return nil, err
+	}
+	b := tlv.Finish(m.appendFields(m.format().Begin(nil)))
+	if len(b) > MaxMessage {
+		return nil, refuse(m, "%d bytes are over the limit of %d", len(b), MaxMessage)
+	}
+	return b, nil
+}
+
+// Parse reads one whole message. It keeps nothing of b.
+func Parse(b []byte) (Message, error) {
+	if len(b) > MaxMessage {
+		return nil, fmt.Errorf("message: %d bytes are over the limit of %d", len(b), MaxMessage)
+	}
+	m := ofMagic(b)
+	if m == nil {
+		return nil, fmt.Errorf("message: starts with %q, which is none of a file transfer's", b[:min(len(b), 4)])
+	}
+	seen := 0
+	err := m.format().Parse(b, func(typ uint16, value []byte) error {
+		seen++
+		return m.field(typ, value)
+	})
+	if err == nil && seen < len(m.format().Known) {
+		err = refuse(m, "%d of %d fields are there", seen, len(m.format().Known))
+	}
+	if err == nil {
+		err = m.check()
+	}
+	if err != nil {
+		return nil, err
+	}
+	return m, nil
+}
+
+// ofMagic makes an empty message of the kind that b begins with; nil if there is none.
+func ofMagic(b []byte) Message {
+	for _, m := range []Message{new(Hello), new(Welcome), new(File), new(Digest), new(Answer), new(End), new(Abort)} {
+		if magic := m.format().Magic; bytes.HasPrefix(b, magic[:]) {
+			return m
+		}
+	}
+	return nil
+}
+
+func refuse(m Message, format string, args ...any) error {
+	return &tlv.Error{Format: m.format().Name, Reason: fmt.Sprintf(format, args...)}
+}
+
+// Text is an error's text for an Answer or Abort, cut to MaxText at the end of a character.
+func Text(err error) string {
+	text := err.Error()
+	if len(text) <= MaxText {
+		return text
+	}
+	const dots = "…"
+	end := MaxText - len(dots)
+	for end > 0 && !utf8.RuneStart(text[end]) {
+		end--
+	}
+	return text[:end] + dots
+}
+
+// Printable is text from the other end as it may be shown on a terminal: as it is, or quoted where a character of it would
+// move the cursor, change colours or reorder what stands beside it.
+func Printable(text string) string {
+	for _, r := range text {
+		if r == utf8.RuneError || !unicode.IsPrint(r) {
+			return strconv.QuoteToGraphic(text)
+		}
+	}
+	return text
+}
+
+func appendUint32(b []byte, typ uint16, v uint32) []byte {
+	return tlv.AppendField(b, typ, binary.BigEndian.AppendUint32(nil, v))
+}
+
+// uint32Field reads a number that a message has as its field typ.
+func uint32Field(m Message, typ uint16, value []byte) (uint32, error) {
+	if len(value) != 4 {
+		return 0, refuse(m, "field %#x has %d bytes, not 4", typ, len(value))
+	}
+	return binary.BigEndian.Uint32(value), nil
+}
