@@ -17,6 +17,7 @@ finish() {
 echo '/run/weft/core.%e.%p' >/proc/sys/kernel/core_pattern
 ulimit -c unlimited
 ulimit -l unlimited
+echo rxe >/proc/sys/kernel/hostname
 ip link set lo up
 if [ -n "$WEFT_PEER_NETDEV" ]; then
   ip link set "$WEFT_PEER_NETDEV" mtu 4500
@@ -26,9 +27,9 @@ else
 fi || finish 125
 
 if [ -n "$WEFT_SHELL" ]; then
+  # Opened once: the size of a terminal that nobody has open is forgotten.
   # shellcheck disable=SC2086 # "rows ROWS columns COLUMNS"
-  stty -F /dev/hvc0 $WEFT_SHELL
-  setsid -c bash /run/weft/command.sh </dev/hvc0 >/dev/hvc0 2>&1
+  { stty $WEFT_SHELL; setsid -c bash /run/weft/command.sh; } </dev/hvc0 >/dev/hvc0 2>&1
 else
   bash /run/weft/command.sh >"$(echo /dev/vport*p1)" 2>&1 </dev/null
 fi
