@@ -1,6 +1,7 @@
 /*
- * Layouts that Go and C share: fixed-size integers only, no pointers, no holes. The Go side mirrors each struct under the
- * name given with it and checks size and offsets at compile time (cgo_linux.go of the binding).
+ * Layouts that Go and C share: fixed-size integers only, no pointers, no holes. The Go side mirrors each struct under
+ * the name given with it and checks its size at compile time (cgo_linux.go of the binding); csrc/test/abi_test.c checks
+ * the offsets.
  */
 #ifndef WEFT_COMMON_ABI_H
 #define WEFT_COMMON_ABI_H

@@ -1,6 +1,6 @@
 /*
  * libibverbs is opened when it is first needed, so that a program linked with Weft starts on a machine without it. Its
- * functions are called through the table below; posts and polls are inlines of the header that go straight to the driver.
+ * functions are called through the table below; posts and polls are inlines of the header, straight to the driver.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -104,7 +104,7 @@ static int weft_errno(void)
 
 /*
  * What a verb returned, as 0 or a positive errno. The manual pages promise an errno value, but drivers also return -1
- * with errno set (older mlx5) or a negative errno (rxe before rdma-core 44).
+ * with errno set (older mlx5), -1 without (mthca), or a negative errno (rxe before rdma-core 44).
  */
 static int weft_result(int rc)
 {
@@ -112,3 +112,6 @@ static int weft_result(int rc)
         return weft_errno();
     return rc < 0 ? -rc : rc;
 }
+
+/* Calls a verb. An errno that an earlier call left must not pass for its reason: ENOMEM would mean a full queue. */
+#define WEFT_CALL(verb) (errno = 0, weft_result(verb))

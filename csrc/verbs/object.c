@@ -38,7 +38,7 @@ int weft_device_open(struct ibv_device *device, struct ibv_context **context)
 
 int weft_device_close(struct ibv_context *context)
 {
-    return weft_result(weft_ibv.ibv_close_device(context));
+    return WEFT_CALL(weft_ibv.ibv_close_device(context));
 }
 
 /* The limits are int in C and never negative. */
@@ -48,7 +48,7 @@ int weft_device_query(struct ibv_context *context, struct weft_device_attr *out)
 {
     struct ibv_device_attr attr;
     memset(&attr, 0, sizeof(attr));
-    int rc = weft_result(weft_ibv.ibv_query_device(context, &attr));
+    int rc = WEFT_CALL(weft_ibv.ibv_query_device(context, &attr));
     if (rc != 0)
         return rc;
     memset(out, 0, sizeof(*out));
@@ -76,7 +76,7 @@ int weft_port_query(struct ibv_context *context, uint8_t port, struct weft_port_
 {
     struct ibv_port_attr attr;
     memset(&attr, 0, sizeof(attr));
-    int rc = weft_result(___ibv_query_port(context, port, &attr));
+    int rc = WEFT_CALL(___ibv_query_port(context, port, &attr));
     if (rc != 0)
         return rc;
     *out = (struct weft_port_attr){
@@ -100,7 +100,7 @@ int weft_gid_table(struct ibv_context *context, struct weft_gid_entry *entries, 
     struct ibv_gid_entry *table = calloc(max != 0 ? max : 1, sizeof(*table));
     if (table == NULL)
         return ENOMEM;
-    /* Older kernels have no ioctl for the table; the library then reads sysfs. Either way a failure is a negative errno. */
+    /* Older kernels have no ioctl for the table; the library then reads sysfs. A failure is a negative errno. */
     ssize_t n = weft_ibv._ibv_query_gid_table(context, table, max, 0, sizeof(*table));
     if (n >= 0) {
         *count = (size_t)n;
@@ -125,7 +125,7 @@ int weft_pd_alloc(struct ibv_context *context, struct ibv_pd **pd)
 
 int weft_pd_dealloc(struct ibv_pd *pd)
 {
-    return weft_result(weft_ibv.ibv_dealloc_pd(pd));
+    return WEFT_CALL(weft_ibv.ibv_dealloc_pd(pd));
 }
 
 int weft_mr_reg(struct ibv_pd *pd, uint64_t addr, uint64_t length, uint32_t access, struct ibv_mr **mr, uint32_t *lkey,
@@ -143,7 +143,7 @@ int weft_mr_reg(struct ibv_pd *pd, uint64_t addr, uint64_t length, uint32_t acce
 
 int weft_mr_dereg(struct ibv_mr *mr)
 {
-    return weft_result(weft_ibv.ibv_dereg_mr(mr));
+    return WEFT_CALL(weft_ibv.ibv_dereg_mr(mr));
 }
 
 static struct ibv_ah_attr weft_ah_attr(const struct weft_ah_attr *in)
@@ -172,5 +172,5 @@ int weft_ah_create(struct ibv_pd *pd, const struct weft_ah_attr *in, struct ibv_
 
 int weft_ah_destroy(struct ibv_ah *ah)
 {
-    return weft_result(weft_ibv.ibv_destroy_ah(ah));
+    return WEFT_CALL(weft_ibv.ibv_destroy_ah(ah));
 }

@@ -50,13 +50,14 @@ failed:
 
 int weft_cq_destroy(struct weft_cq *cq)
 {
-    int rc = weft_result(weft_ibv.ibv_destroy_cq(cq->cq));
+    int rc = WEFT_CALL(weft_ibv.ibv_destroy_cq(cq->cq));
     if (rc != 0)
         return rc;
+    /* Refused only while a queue is on it; and an error here would say that the queue is still there. */
     if (cq->channel != NULL)
-        rc = weft_result(weft_ibv.ibv_destroy_comp_channel(cq->channel));
+        weft_ibv.ibv_destroy_comp_channel(cq->channel);
     free(cq);
-    return rc;
+    return 0;
 }
 
 void *weft_cq_raw(struct weft_cq *cq)
@@ -66,7 +67,7 @@ void *weft_cq_raw(struct weft_cq *cq)
 
 int weft_cq_arm(struct weft_cq *cq)
 {
-    return weft_result(ibv_req_notify_cq(cq->cq, 0));
+    return WEFT_CALL(ibv_req_notify_cq(cq->cq, 0));
 }
 
 int weft_cq_events(struct weft_cq *cq)
@@ -78,14 +79,15 @@ int weft_cq_events(struct weft_cq *cq)
     /* Until EAGAIN: Go's poller is edge-triggered, an event left behind would never be announced again. */
     for (;;) {
         errno = 0;
-        if (weft_ibv.ibv_get_cq_event(cq->channel, &source, &context) != 0)
+        if (weft_ibv.ibv_get_cq_event(cq->channel, &source, &context) == 0)
+            n++;
+        else if (errno != EINTR)
             break;
-        n++;
     }
     int stopped = errno;
     if (n > 0)
         weft_ibv.ibv_ack_cq_events(cq->cq, n);
-    return n > 0 || stopped == EAGAIN || stopped == EINTR ? (int)n : -(stopped != 0 ? stopped : EIO);
+    return n > 0 || stopped == EAGAIN ? (int)n : -(stopped != 0 ? stopped : EIO);
 }
 
 static uint64_t weft_now_ns(void)
@@ -115,7 +117,10 @@ static void weft_wc_fill(struct weft_wc *out, const struct ibv_wc *wc)
 
 enum { WEFT_POLL_BATCH = 32 };
 
-/* Polls once, in batches, until out is full or the queue empty. */
+/*
+ * Polls once, in batches, until out is full or the queue empty. A failed poll is EIO: no more is promised of what the
+ * driver returns than that it is negative, and mlx5's -2 is no errno.
+ */
 static int weft_cq_poll_once(struct ibv_cq *cq, struct weft_wc *out, uint32_t max)
 {
     struct ibv_wc wcs[WEFT_POLL_BATCH];
@@ -125,7 +130,7 @@ static int weft_cq_poll_once(struct ibv_cq *cq, struct weft_wc *out, uint32_t ma
         int want = max - done < WEFT_POLL_BATCH ? (int)(max - done) : WEFT_POLL_BATCH;
         int n = ibv_poll_cq(cq, want, wcs);
         if (n < 0)
-            return done > 0 ? (int)done : -weft_result(n); /* an error that persists comes again at the next call */
+            return done > 0 ? (int)done : -EIO; /* an error that persists comes again at the next call */
         for (int i = 0; i < n; i++)
             weft_wc_fill(&out[done + (uint32_t)i], &wcs[i]);
         done += (uint32_t)n;
@@ -186,7 +191,7 @@ int weft_qp_create(struct ibv_pd *pd, struct weft_cq *send, struct weft_cq *recv
 
 int weft_qp_destroy(struct weft_qp *qp)
 {
-    int rc = weft_result(weft_ibv.ibv_destroy_qp(qp->qp));
+    int rc = WEFT_CALL(weft_ibv.ibv_destroy_qp(qp->qp));
     if (rc == 0)
         free(qp);
     return rc;
@@ -222,7 +227,7 @@ int weft_qp_modify(struct weft_qp *qp, const struct weft_qp_attr *in)
     attr.retry_cnt = in->retry_count;
     attr.rnr_retry = in->rnr_retry;
     attr.port_num = in->port;
-    return weft_result(weft_ibv.ibv_modify_qp(qp->qp, &attr, (int)in->mask));
+    return WEFT_CALL(weft_ibv.ibv_modify_qp(qp->qp, &attr, (int)in->mask));
 }
 
 int weft_qp_state(struct weft_qp *qp, uint32_t *state)
@@ -231,7 +236,7 @@ int weft_qp_state(struct weft_qp *qp, uint32_t *state)
     struct ibv_qp_init_attr init;
     memset(&attr, 0, sizeof(attr));
     memset(&init, 0, sizeof(init));
-    int rc = weft_result(weft_ibv.ibv_query_qp(qp->qp, &attr, IBV_QP_STATE, &init));
+    int rc = WEFT_CALL(weft_ibv.ibv_query_qp(qp->qp, &attr, IBV_QP_STATE, &init));
     *state = attr.qp_state;
     return rc;
 }
@@ -264,7 +269,7 @@ static enum weft_bad_wr weft_check_send(const struct weft_qp_limits *limits, con
     return 0;
 }
 
-/* How many work requests one chain holds: what fits on a stack without thought (37 KiB). Longer posts are several chains. */
+/* How many work requests one chain holds: 32 KiB, which fits on a stack. Longer posts are several chains. */
 enum { WEFT_CHAIN = 256 };
 
 /*
@@ -330,7 +335,7 @@ int weft_qp_post_send(struct weft_qp *qp, const struct weft_send_wr *wrs, uint32
         }
         chain[length - 1].next = NULL;
         struct ibv_send_wr *bad = NULL;
-        int rc = weft_result(ibv_post_send(qp->qp, chain, &bad));
+        int rc = WEFT_CALL(ibv_post_send(qp->qp, chain, &bad));
         if (rc != 0) {
             *accepted += WEFT_TAKEN(chain, length, bad);
             return rc;
@@ -370,7 +375,7 @@ int weft_qp_post_recv(struct weft_qp *qp, const struct weft_recv_wr *wrs, uint32
             sges += wr->num_sge;
         }
         struct ibv_recv_wr *bad = NULL;
-        int rc = weft_result(ibv_post_recv(qp->qp, chain, &bad));
+        int rc = WEFT_CALL(ibv_post_recv(qp->qp, chain, &bad));
         if (rc != 0) {
             *accepted += WEFT_TAKEN(chain, length, bad);
             return rc;

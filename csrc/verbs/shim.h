@@ -33,7 +33,7 @@ int weft_device_close(struct ibv_context *context);
 int weft_device_query(struct ibv_context *context, struct weft_device_attr *attr);
 int weft_port_query(struct ibv_context *context, uint8_t port, struct weft_port_attr *attr);
 
-/* Fills up to max entries; *count is how many the device has. */
+/* *count is how many of the max entries were filled. A table with more is an error, EINVAL. */
 int weft_gid_table(struct ibv_context *context, struct weft_gid_entry *entries, size_t max, size_t *count);
 
 int weft_pd_alloc(struct ibv_context *context, struct ibv_pd **pd);
@@ -44,7 +44,7 @@ int weft_mr_dereg(struct ibv_mr *mr);
 int weft_ah_create(struct ibv_pd *pd, const struct weft_ah_attr *attr, struct ibv_ah **ah);
 int weft_ah_destroy(struct ibv_ah *ah);
 
-/* *depth is the depth wanted, then the real one. With events, *fd is the completion channel's descriptor, non-blocking. */
+/* *depth is the depth wanted, then the real one. With events, *fd is the completion channel's, non-blocking. */
 int weft_cq_create(struct ibv_context *context, int events, uint32_t *depth, struct weft_cq **cq, int *fd);
 int weft_cq_destroy(struct weft_cq *cq);
 void *weft_cq_raw(struct weft_cq *cq);
