@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/weftrdma/weft/transferengine/rail"
@@ -33,7 +34,7 @@ type handshake struct {
 	pending  []*end // those that are not up, in the order they were made
 	lastID   rail.PeerID
 	attempts uint64
-	ignored  uint64 // datagrams that changed nothing and were not due
+	ignored  atomic.Uint64 // datagrams that could change nothing
 	scratch  [2 * maxDatagram]byte
 }
 
@@ -148,7 +149,7 @@ func (h *handshake) receive(now time.Time, from source, datagram []byte) {
 		h.refuse(to, nonce, reasonVersion, err.Error())
 		return
 	}
-	h.ignored++
+	h.ignored.Add(1)
 }
 
 // hello takes a hello.
@@ -166,7 +167,7 @@ func (h *handshake) hello(now time.Time, m *hello) {
 	case m.attempt == e.remote.attempt && m.nonce == e.remote.nonce:
 		h.again(now, e, m)
 	case m.attempt <= e.remote.attempt:
-		h.ignored++
+		h.ignored.Add(1)
 	case e.state == up || !e.wanted: // and a later attempt: the peer has given up the half that ours is connected to
 		h.drop(e, fmt.Errorf("%w: %v gave up the connection and began another", rail.ErrPeerGone, e.to))
 		h.hello(now, m)
@@ -210,7 +211,7 @@ func (h *handshake) again(now time.Time, e *end, m *hello) {
 func (h *handshake) refused(now time.Time, m *refusal) {
 	e := h.ends[m.from]
 	if e == nil || m.answers != e.nonce {
-		h.ignored++
+		h.ignored.Add(1)
 		return
 	}
 	switch bound := e.state != calling; {
@@ -223,7 +224,7 @@ func (h *handshake) refused(now time.Time, m *refusal) {
 	case m.reason != reasonStale && (!bound || m.reason == reasonFailed && e.state == holding):
 		h.drop(e, fmt.Errorf("%v: %w: %v: %q", e.to, rail.ErrRefused, m.reason, m.text))
 	default: // overtaken by an answer that led further
-		h.ignored++
+		h.ignored.Add(1)
 	}
 }
 

@@ -36,7 +36,7 @@ func TestBothEndsCall(t *testing.T) {
 	require.LessOrEqual(t, n.sent, 8)
 }
 
-func TestRailConnectsToItself(t *testing.T) {
+func TestEndCallsItself(t *testing.T) {
 	n := newNetwork(t, 1)
 	a := n.add()
 	id := a.connect(n.now, a, time.Second)
@@ -46,7 +46,7 @@ func TestRailConnectsToItself(t *testing.T) {
 	n.requireQuiet()
 }
 
-func TestNobodyAnswers(t *testing.T) {
+func TestCallWithoutAnswer(t *testing.T) {
 	n := newNetwork(t, 1)
 	a, b := n.add(), n.add()
 	n.loss = 1
@@ -144,7 +144,7 @@ func TestPeerGaveUpAndCallsAgain(t *testing.T) {
 	n.requireQuiet()
 }
 
-func TestDisconnectWhileConnecting(t *testing.T) {
+func TestForgottenWhileTheOtherEndHolds(t *testing.T) {
 	n := newNetwork(t, 1)
 	a, b := n.add(), n.add()
 	ida, idb := a.connect(n.now, b, time.Minute), b.connect(n.now, a, time.Minute)
@@ -250,7 +250,7 @@ func TestRefusals(t *testing.T) {
 		b.refuse(a.self, a.ends[b.self].nonce, reasonNoRoom, "") // overtaken by the answer
 		n.run(time.Second)
 		n.requireConnected(a, b)
-		require.EqualValues(t, 10, a.ignored)
+		require.EqualValues(t, 10, a.ignored.Load())
 	})
 }
 
@@ -272,7 +272,7 @@ func TestSenderIsCheckedAgainstTheNIC(t *testing.T) {
 	n.flying[0].from.gid[15]++
 	n.run(40 * time.Millisecond)
 	require.Empty(t, b.ends)
-	require.EqualValues(t, 1, b.ignored)
+	require.EqualValues(t, 1, b.ignored.Load())
 	require.True(t, source{lid: 3, qpn: 9}.agrees(address{gid: [16]byte{1}, lid: 3, qpn: 9}))
 	require.False(t, source{lid: 3, qpn: 9}.agrees(address{lid: 4, qpn: 9}))
 }

@@ -1,0 +1,234 @@
+package verbsrail
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/weftrdma/weft/internal/mem"
+	"github.com/weftrdma/weft/transferengine/rail"
+	"github.com/weftrdma/weft/verbs"
+)
+
+// conn is our half of a connection: two RC queue pairs, with the account of what is posted to them.
+type conn struct {
+	id    rail.PeerID
+	slot  uint32
+	tag   workID
+	state connState
+	peer  address
+
+	messages, writes *verbs.QP
+
+	// Writes from head up to tail are in flight, in the order in which they were posted; tokens is a ring.
+	tokens     []uint64
+	head, tail uint32
+	unsignaled int    // posted since the last one that asks for a completion
+	granted    uint64 // immediates that the peer lets us send, in the connection's life
+	used       uint64
+	window     uint64 // the most that can be granted and not used
+
+	// Immediates of the peer.
+	offered uint64 // receives posted in the connection's life
+	told    uint64 // of these, how many the peer was told of
+	taken   uint64
+
+	// Control messages: receives of messageSize bytes each, then sends.
+	memory           *mem.Buffer
+	mr               *verbs.MR
+	msgHead, msgTail uint32 // sends in flight, as head and tail
+
+	lastHeard, lastSpoke time.Time
+
+	// From when it is given up.
+	cause    error
+	report   bool // a PeerDown is due
+	deadline time.Time
+}
+
+type connState uint8
+
+const (
+	connConnecting connState = iota // the handshake runs
+	connUp
+	connLeaving  // the farewell is on its way; writes are flushed meanwhile
+	connDraining // all queues are flushed
+)
+
+// messageSize is what a receive of a control message has room for; those of this version have controlSize.
+const messageSize = 64
+
+// railEffects is what the handshake makes happen to a rail.
+type railEffects struct{ *Rail }
+
+// open implements [effects].
+func (r railEffects) open(id rail.PeerID) (half, error) {
+	if need := r.cfg.perPeer(); r.room < need {
+		return half{}, fmt.Errorf("%s: no room for another peer: each takes %d of the completion queue's %d; raise "+
+			"Config.CompletionDepth, or lower WriteDepth or Immediates: %w", r.name, need, r.cq.Depth(), verbs.ErrQueueFull)
+	}
+	c := &conn{id: id, tokens: make([]uint64, r.cfg.WriteDepth)}
+	h, err := r.build(c)
+	if err != nil {
+		return half{}, errors.Join(fmt.Errorf("%s: make a connection: %w", r.name, err), c.destroy())
+	}
+	r.room -= r.cfg.perPeer()
+	r.seat(c)
+	if err := r.provide(c); err != nil {
+		delete(r.peers, id)
+		r.giveUp(c, err, 0)
+		return half{}, fmt.Errorf("%s: make a connection: %w", r.name, err)
+	}
+	return h, nil
+}
+
+// build makes the queue pairs and the memory of a connection.
+func (r *Rail) build(c *conn) (h half, err error) {
+	if c.memory, err = mem.Map((messageRecvs + messageSends) * messageSize); err != nil {
+		return h, err
+	}
+	if c.mr, err = r.pd.RegMR(c.memory.Bytes(), verbs.AccessLocalWrite); err != nil {
+		return h, err
+	}
+	if c.messages, err = r.pd.CreateQP(verbs.QPConfig{
+		Type: verbs.RC, SendCQ: r.cq, RecvCQ: r.cq, MaxSendWR: messageSends, MaxRecvWR: messageRecvs,
+	}); err != nil {
+		return h, err
+	}
+	if c.writes, err = r.pd.CreateQP(verbs.QPConfig{
+		Type: verbs.RC, SendCQ: r.cq, RecvCQ: r.cq, MaxSendWR: r.cfg.WriteDepth, MaxRecvWR: r.cfg.Immediates,
+	}); err != nil {
+		return h, err
+	}
+	messages, err := c.messages.Init(r.gid, verbs.AccessLocalWrite)
+	if err != nil {
+		return h, err
+	}
+	writes, err := c.writes.Init(r.gid, verbs.AccessLocalWrite|verbs.AccessRemoteWrite|verbs.AccessRemoteRead)
+	if err != nil {
+		return h, err
+	}
+	return half{
+		messages: queuePair{messages.QPN, messages.PSN}, writes: queuePair{writes.QPN, writes.PSN},
+		mtu: uint32(writes.MTU), rdAtomic: writes.RdAtomic, immediates: uint32(r.cfg.Immediates),
+	}, nil
+}
+
+// seat gives a connection a slot, and its work requests their tag.
+func (r *Rail) seat(c *conn) {
+	if n := len(r.freeSlots); n > 0 {
+		c.slot = r.freeSlots[n-1]
+		r.freeSlots = r.freeSlots[:n-1]
+	} else {
+		c.slot = uint32(len(r.conns))
+		r.conns = append(r.conns, nil)
+	}
+	r.generation++
+	c.tag = tag(c.slot, r.generation)
+	r.conns[c.slot] = c
+	r.peers[c.id] = c
+}
+
+// provide posts the receives that the peer finds from the start.
+func (r *Rail) provide(c *conn) error {
+	for i := range uint16(messageRecvs) {
+		if err := c.receive(i); err != nil {
+			return err
+		}
+	}
+	c.told = uint64(r.cfg.Immediates) // in the hello
+	return r.offer(c, r.cfg.Immediates)
+}
+
+// offer posts receives for n more immediates.
+func (r *Rail) offer(c *conn, n int) error {
+	wrs := r.recvs[:n]
+	for i := range wrs {
+		wrs[i] = verbs.RecvWR{ID: c.tag.with(workImmediate, 0)}
+	}
+	if _, err := c.writes.PostRecv(wrs, nil); err != nil {
+		return err
+	}
+	c.offered += uint64(n)
+	return nil
+}
+
+// receive posts the receive of a control message.
+func (c *conn) receive(i uint16) error {
+	_, err := c.messages.PostRecv(
+		[]verbs.RecvWR{{ID: c.tag.with(workMessageRecv, i), NumSGE: 1}},
+		[]verbs.SGE{{Addr: c.mr.Addr() + uint64(i)*messageSize, Length: messageSize, LKey: c.mr.LKey()}})
+	return err
+}
+
+// send posts a control message. It returns false, and has done nothing, if reserve sends would not be left afterwards.
+func (c *conn) send(m control, reserve uint32) (bool, error) {
+	if c.msgTail-c.msgHead+reserve >= messageSends {
+		return false, nil
+	}
+	offset := (messageRecvs + c.msgTail%messageSends) * messageSize
+	m.put(c.memory.Bytes()[offset:])
+	if _, err := c.messages.PostSend(
+		[]verbs.SendWR{{
+			ID: c.tag.with(workMessageSend, uint16(c.msgTail)), Opcode: verbs.OpSend, Flags: verbs.SendSignaled, NumSGE: 1,
+		}},
+		[]verbs.SGE{{Addr: c.mr.Addr() + uint64(offset), Length: controlSize, LKey: c.mr.LKey()}}); err != nil {
+		return false, err
+	}
+	c.msgTail++
+	return true, nil
+}
+
+// connect implements [effects].
+func (r railEffects) connect(id rail.PeerID, to address, other half) error {
+	c := r.peers[id]
+	c.peer = to
+	c.granted, c.window = uint64(other.immediates), uint64(other.immediates)
+	end := verbs.Endpoint{GID: to.gid, LID: to.lid, MTU: verbs.MTU(other.mtu), RdAtomic: other.rdAtomic}
+	end.QPN, end.PSN = other.messages.qpn, other.messages.psn
+	if err := c.messages.Connect(end, r.cfg.Connection); err != nil {
+		return fmt.Errorf("%s: connect to %v: %w", r.name, to, err)
+	}
+	end.QPN, end.PSN = other.writes.qpn, other.writes.psn
+	if err := c.writes.Connect(end, r.cfg.Connection); err != nil {
+		return fmt.Errorf("%s: connect to %v: %w", r.name, to, err)
+	}
+	return nil
+}
+
+// send implements [effects].
+func (r railEffects) send(to address, datagram []byte) error {
+	return r.datagrams.send(r.now, to, datagram)
+}
+
+// up implements [effects].
+func (r railEffects) up(id rail.PeerID, to address, incarnation rail.Incarnation) {
+	c := r.peers[id]
+	c.state = connUp
+	c.lastHeard, c.lastSpoke = r.now, r.now
+	if first := r.now.Add(r.cfg.Heartbeat); r.watchAt.IsZero() || first.Before(r.watchAt) {
+		r.watchAt = first
+	}
+	r.mu.Lock()
+	r.infos[id] = rail.PeerInfo{Incarnation: incarnation, Address: to.append(nil), Name: to.String()}
+	r.mu.Unlock()
+	r.emit(rail.Event{Kind: rail.PeerUp, Peer: id})
+}
+
+// abandon implements [effects].
+func (r railEffects) abandon(id rail.PeerID) {
+	c := r.peers[id]
+	delete(r.peers, id) // it may get another
+	r.giveUp(c, nil, 0)
+}
+
+// down implements [effects].
+func (r railEffects) down(id rail.PeerID, cause error) {
+	c := r.peers[id]
+	if c == nil { // it could not be given another half
+		r.emit(rail.Event{Kind: rail.PeerDown, Peer: id, Err: cause})
+		return
+	}
+	c.report = true
+	r.giveUp(c, cause, 0)
+}

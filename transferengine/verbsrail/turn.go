@@ -1,0 +1,306 @@
+package verbsrail
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/weftrdma/weft/transferengine/rail"
+	"github.com/weftrdma/weft/verbs"
+)
+
+// maxPolled is how many completions one turn takes: somebody may send datagrams as fast as they are taken.
+const maxPolled = 1024
+
+// Connect implements [rail.Rail].
+func (r *Rail) Connect(now time.Time, to []byte, deadline time.Time) (rail.PeerID, error) {
+	r.touch(now)
+	a, err := parseAddress(to)
+	if err != nil {
+		return 0, fmt.Errorf("%s: connect: %w", r.name, err)
+	}
+	return r.handshake.connect(now, a, deadline)
+}
+
+// Turn implements [rail.Rail].
+func (r *Rail) Turn(now time.Time, events []rail.Event) (n int, next time.Time) {
+	r.begin(now, events)
+	more := r.poll()
+	r.handshake.tick(now)
+	if !r.watchAt.IsZero() && !now.Before(r.watchAt) {
+		r.watch()
+	}
+	next = earlier(earlier(r.reap(), r.handshake.next()), r.watchAt)
+	if more {
+		next = now
+	}
+	r.events = nil
+	r.forget(events[:r.filled])
+	return r.filled, next
+}
+
+// touch notes that something was done between two turns, which may be due sooner than what the last turn said.
+func (r *Rail) touch(now time.Time) { r.now, r.touched = now, true }
+
+// begin starts a turn with the events that the last one had no room for.
+func (r *Rail) begin(now time.Time, events []rail.Event) {
+	// While nobody took turns nobody listened: that was not the peers' silence.
+	if pause := now.Sub(r.lastTurn); pause > r.cfg.PeerTimeout/2 && !r.lastTurn.IsZero() {
+		for _, c := range r.conns {
+			if c != nil {
+				c.lastHeard = c.lastHeard.Add(pause)
+			}
+		}
+	}
+	r.now, r.lastTurn, r.events, r.touched = now, now, events, false
+	r.filled = copy(events, r.held[r.heldAt:])
+	if r.heldAt += r.filled; r.heldAt == len(r.held) {
+		r.held, r.heldAt = r.held[:0], 0
+	}
+}
+
+// emit reports an event, in this turn or the next.
+func (r *Rail) emit(e rail.Event) {
+	if r.filled < len(r.events) {
+		r.events[r.filled] = e
+		r.filled++
+		return
+	}
+	r.held = append(r.held, e)
+}
+
+// forget removes what Peer says of the peers whose end is reported.
+func (r *Rail) forget(events []rail.Event) {
+	for i := range events {
+		if events[i].Kind == rail.PeerDown {
+			r.mu.Lock()
+			delete(r.infos, events[i].Peer)
+			r.mu.Unlock()
+		}
+	}
+}
+
+// poll takes completions until there are none, the events are full, or it was enough for a turn. It returns true if it
+// stopped before there were none.
+func (r *Rail) poll() (more bool) {
+	for polled := 0; polled < maxPolled; polled++ {
+		if r.filled == len(r.events) {
+			return true
+		}
+		if r.wcAt == r.wcEnd {
+			n, err := r.cq.Poll(r.wcs[:])
+			if err != nil {
+				r.failAll(fmt.Errorf("%s: %w", r.name, err))
+				return false
+			}
+			if n == 0 {
+				r.room, r.freed = r.room+r.freed, 0
+				return false
+			}
+			r.wcAt, r.wcEnd = 0, n
+		}
+		r.wcAt++
+		r.completed(&r.wcs[r.wcAt-1])
+	}
+	return true
+}
+
+// failAll gives up every connection, for the device is lost.
+func (r *Rail) failAll(cause error) {
+	for _, c := range r.conns {
+		if c != nil {
+			r.fail(c, cause, 0)
+		}
+	}
+}
+
+// completed takes a completion to whom it belongs.
+func (r *Rail) completed(wc *verbs.WC) {
+	id := workID(wc.ID)
+	switch id.kind() {
+	case workDatagramSend:
+		r.datagrams.sendDone(id, wc)
+		return
+	case workDatagramRecv:
+		if from, datagram, ok := r.datagrams.arrived(id, wc); ok {
+			r.handshake.receive(r.now, from, datagram)
+			r.datagrams.done(id)
+		}
+		return
+	}
+	if int(id.slot()) >= len(r.conns) {
+		return
+	}
+	c := r.conns[id.slot()]
+	if c == nil || c.tag != id.tag() {
+		return // of a connection that was destroyed
+	}
+	switch id.kind() {
+	case workWrite:
+		r.written(c, id.index(), wc)
+	case workImmediate:
+		r.immediate(c, wc)
+	case workMessageSend:
+		r.messageSent(c, id.index(), wc)
+	case workMessageRecv:
+		r.message(c, id.index(), wc)
+	}
+}
+
+// written takes the completion of a write, which with RC is that of all before it too: they ask for none, and would have
+// had one if they had failed.
+func (r *Rail) written(c *conn, index uint16, wc *verbs.WC) {
+	before := uint32(index - uint16(c.head))
+	if before >= c.tail-c.head {
+		return
+	}
+	for range before {
+		r.emit(rail.Event{Kind: rail.Completed, Peer: c.id, Token: c.token(c.head)})
+		c.head++
+	}
+	e := rail.Event{Kind: rail.Completed, Peer: c.id, Token: c.token(c.head)}
+	c.head++
+	if wc.Status == verbs.WCSuccess {
+		r.emit(e)
+		return
+	}
+	e.Err = rail.ErrFlushed
+	if wc.Status != verbs.WCFlushed {
+		e.Err = r.broken(c, "write to", wc)
+	}
+	r.emit(e)
+	if c.state == connUp {
+		r.fail(c, r.broken(c, "write to", wc), farewellAfter(wc.Status))
+	}
+}
+
+// immediate takes an immediate of the peer.
+func (r *Rail) immediate(c *conn, wc *verbs.WC) {
+	if wc.Status != verbs.WCSuccess {
+		r.fail(c, r.broken(c, "connection with", wc), farewellAfter(wc.Status))
+		return
+	}
+	if wc.Opcode != verbs.WCRecvWriteImm {
+		r.fail(c, fmt.Errorf("%s: %v: a message where only writes may arrive", r.name, c.peer), byeFailed)
+		return
+	}
+	r.heard(c)
+	c.taken++
+	r.emit(rail.Event{Kind: rail.Immediate, Peer: c.id, Imm: wc.Imm})
+	if left := int(c.offered - c.taken); c.state == connUp && left <= r.cfg.Immediates/2 {
+		if err := r.offer(c, r.cfg.Immediates-left); err != nil {
+			r.fail(c, fmt.Errorf("%s: %v: %w", r.name, c.peer, err), byeFailed)
+			return
+		}
+		r.grant(c)
+	}
+}
+
+// grant tells the peer how many immediates it may have sent, if it was not told and there is room for the message.
+func (r *Rail) grant(c *conn) {
+	if c.told < c.offered && r.say(c, control{controlCredit, c.offered}) {
+		c.told = c.offered
+	}
+}
+
+// say sends a control message if there is room for it; one place is left for the farewell.
+func (r *Rail) say(c *conn, m control) bool {
+	sent, err := c.send(m, 1)
+	if err != nil {
+		r.fail(c, fmt.Errorf("%s: %v: %w", r.name, c.peer, err), 0)
+		return false
+	}
+	if sent {
+		c.lastSpoke = r.now
+	}
+	return sent
+}
+
+// heard notes that something came from the peer, which proves also that it is connected.
+func (r *Rail) heard(c *conn) {
+	c.lastHeard = r.now
+	if c.state == connConnecting {
+		r.handshake.proven(c.id)
+	}
+}
+
+// messageSent takes the completion of a control message.
+func (r *Rail) messageSent(c *conn, index uint16, wc *verbs.WC) {
+	c.msgHead++
+	if wc.Status != verbs.WCSuccess {
+		r.fail(c, r.broken(c, "message to", wc), 0)
+	}
+	switch {
+	case c.state == connUp:
+		r.grant(c)
+	case uint16(c.msgTail) == index+1:
+		c.left() // the farewell is the last
+	}
+}
+
+// message takes a control message.
+func (r *Rail) message(c *conn, i uint16, wc *verbs.WC) {
+	if wc.Status != verbs.WCSuccess {
+		r.fail(c, r.broken(c, "connection with", wc), 0)
+		c.left()
+		return
+	}
+	r.heard(c)
+	err := r.obey(c, c.memory.Bytes()[int(i)*messageSize:][:min(wc.ByteLen, messageSize)], wc.Opcode)
+	if err == nil && c.state == connUp {
+		err = c.receive(i)
+	}
+	if err != nil {
+		r.fail(c, fmt.Errorf("%s: %v: %w", r.name, c.peer, err), byeFailed)
+	}
+}
+
+// obey does what a control message says. An error is for what a peer of this kind cannot have sent.
+func (r *Rail) obey(c *conn, message []byte, arrived verbs.WCOpcode) error {
+	if arrived != verbs.WCRecv {
+		return errors.New("a write where only messages may arrive")
+	}
+	m, ok, err := parseControl(message)
+	if err != nil || !ok {
+		return err
+	}
+	switch m.kind {
+	case controlCredit:
+		if m.value < c.granted || m.value-c.used > c.window {
+			return fmt.Errorf("the peer grants %d immediates after %d, of which %d were used: more than %d are never open",
+				m.value, c.granted, c.used, c.window)
+		}
+		c.granted = m.value
+	case controlBye:
+		cause := rail.ErrPeerClosed
+		if bye(m.value) != byeClosed {
+			cause = fmt.Errorf("%w: its end of the connection broke", rail.ErrPeerGone)
+		}
+		r.fail(c, fmt.Errorf("%s: %v: %w", r.name, c.peer, cause), 0)
+	}
+	return nil
+}
+
+// watch sends the heartbeats that are due and gives up the peers that were silent for too long. Everything that has come
+// was taken before, or it is not the time to judge.
+func (r *Rail) watch() {
+	r.watchAt = time.Time{}
+	drained := r.wcAt == r.wcEnd && r.filled < len(r.events)
+	for _, c := range r.conns {
+		if c == nil || c.state != connUp {
+			continue
+		}
+		silence := r.now.Sub(c.lastHeard)
+		switch {
+		case silence >= r.cfg.PeerTimeout && drained:
+			r.fail(c, fmt.Errorf("%s: %v: %w: nothing came from it for %v", r.name, c.peer, rail.ErrPeerGone, silence), 0)
+			continue
+		case r.now.Sub(c.lastSpoke) >= r.cfg.Heartbeat:
+			r.say(c, control{kind: controlHeartbeat})
+		}
+		r.watchAt = earlier(r.watchAt, earlier(c.lastSpoke.Add(r.cfg.Heartbeat), c.lastHeard.Add(r.cfg.PeerTimeout)))
+	}
+	if soon := r.now.Add(r.cfg.Heartbeat / 4); !r.watchAt.IsZero() && r.watchAt.Before(soon) {
+		r.watchAt = soon // many peers are looked at together
+	}
+}
