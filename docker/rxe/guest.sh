@@ -8,7 +8,8 @@
 # The guest sees the host's root (read-only, under a RAM overlay), the same working folder, and the environment's PATH,
 # HOME, GO* and WEFT_* variables. Standard output and error arrive merged on standard output; the exit status is the
 # command's; 124 when the time limit ended the guest, 125 when it did not get as far as the command, 126 when its kernel
-# log shows a fault. --keep copies what the command left in $WEFT_OUT, the kernel log and core files to DIR.
+# log shows a fault. --keep makes DIR the folder that the guest sees as $WEFT_OUT, while it runs and with what is left
+# in it: what the command wrote, the console, the kernel log, core files; and qemu.pid while the guest runs.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 
@@ -35,6 +36,9 @@ PATH=$PATH:/usr/sbin:/sbin
 kernel=$("$here/kernel.sh")
 version=$(cat "$kernel/complete")
 work=$(mktemp -d "${TMPDIR:-/tmp}/weft-guest.XXXXXX")
+out=${keep:-$work/out}
+mkdir -p "$out"
+out=$(cd "$out" && pwd)
 qemu=''
 # shellcheck disable=SC2317 # the trap calls it
 clean_up() {
@@ -42,15 +46,14 @@ clean_up() {
     kill "$qemu" 2>/dev/null || true
     wait "$qemu" 2>/dev/null || true
   fi
+  rm -f "$out"/{boot.env,command.sh,qemu.pid}
   rm -rf "$work"
 }
 trap clean_up EXIT
 trap 'exit 129' HUP
 trap 'exit 130' INT
 trap 'exit 143' TERM
-out=$work/out
-mkdir "$out"
-chmod 777 "$out"
+rm -f "$out"/{status,kernel.log,console.log} "$out"/core.*
 
 # The initial RAM disk: busybox, init, and the modules in the order of their dependencies.
 build_initrd() {
@@ -100,7 +103,7 @@ options=(
   -accel "tcg,thread=multi" -cpu max -smp 2 -m "$memory" -nodefaults -no-user-config -display none -no-reboot
   -kernel "$kernel/boot/vmlinuz-$version" -initrd "$work/initrd.gz"
   -append "console=ttyS0 panic=-1 loglevel=5 oops=panic net.ifnames=0 $clock"
-  -serial "file:$work/console.log"
+  -serial "file:$out/console.log" -pidfile "$out/qemu.pid"
   -virtfs "local,path=/,mount_tag=host,security_model=none,readonly=on,multidevs=remap"
   -virtfs "local,path=${out//,/,,},mount_tag=out,security_model=none"
   -device virtio-serial-pci
@@ -132,24 +135,17 @@ case $code in
 124 | 137) [ $((SECONDS - begin)) -lt "$limit" ] || timed_out=yes ;; # QEMU may have been killed by somebody else
 esac
 
-if [ -n "$keep" ]; then
-  mkdir -p "$keep"
-  rm -f "$out/boot.env" "$out/command.sh"
-  cp -r "$out/." "$keep/"
-  cp "$work/console.log" "$keep/console.log"
-fi
-
 # Case-sensitive on purpose: ordinary boots print other lines with "bug" or "warning" in them.
 fault='BUG:|WARNING:|refcount_t|Oops|soft lockup|hung task|blocked for more than'
-if grep -hE "$fault" "$work/console.log" "$out/kernel.log" 2>/dev/null >"$work/faults"; then
+if grep -hE "$fault" "$out/console.log" "$out/kernel.log" 2>/dev/null >"$work/faults"; then
   echo "guest.sh: the guest's kernel log shows faults:" >&2
   sort -u "$work/faults" | head -20 >&2
-  tail -60 "$work/console.log" >&2
+  tail -60 "$out/console.log" >&2
   exit 126
 fi
 if [ -n "$timed_out" ]; then
   echo "guest.sh: the time limit of $limit s ended the guest; the end of its console:" >&2
-  tail -20 "$work/console.log" >&2
+  tail -20 "$out/console.log" >&2
   exit 124
 fi
 for core in "$out"/core.*; do
@@ -157,7 +153,7 @@ for core in "$out"/core.*; do
 done
 if [ ! -f "$out/status" ]; then
   echo "guest.sh: the guest stopped before the command ended; the end of its console:" >&2
-  tail -40 "$work/console.log" >&2
+  tail -40 "$out/console.log" >&2
   exit 125
 fi
 exit "$(cat "$out/status")"
