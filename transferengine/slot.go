@@ -46,13 +46,11 @@ func (w *worker) enqueue(s *slot) {
 	}
 }
 
-// post posts one batch to every path that has something to post and room for it.
+// post posts one batch to every path that has something to post.
 func (w *worker) post() (did int) {
 	for i := 0; i < len(w.ready); {
 		p := w.ready[i]
-		if !p.blocked {
-			did += w.postTo(p)
-		}
+		did += w.postTo(p)
 		if p.first != nil {
 			i++
 			continue

@@ -2,6 +2,8 @@ package transferengine
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/weftrdma/weft/internal/ring"
@@ -53,7 +55,7 @@ type path struct {
 
 	first, last *slot // transfers with something to post
 	ready       bool  // in worker.ready
-	blocked     bool  // until the next event
+	blocked     bool  // the rail did not take all of the last batch
 }
 
 func newWorker(e *Engine) *worker {
@@ -75,22 +77,18 @@ func newWorker(e *Engine) *worker {
 	return w
 }
 
-// Turn takes in what is queued, posts what can be posted, and handles what the rail reports. It returns how many things
-// it did, and when it must be called again even if nothing happens: the zero time if never.
+// Turn handles what the rail reports, takes in what is queued and posts what can be posted. It returns how many things it
+// did, and when it must be called again even if nothing happens: the zero time if never.
+//
+// The rail comes first, since what it finds (completions, credit) may be what a post waits for.
 func (w *worker) Turn(now time.Time) (did int, next time.Time) {
 	w.now = now
 	w.stats.turns.Add(1)
-	did = w.admit()
-	did += w.post()
 	n, next := w.rail.Turn(now, w.events)
-	if n == 0 {
-		return did, next
+	if n > 0 {
+		w.handle(w.events[:n])
 	}
-	for _, p := range w.ready {
-		p.blocked = false
-	}
-	w.handle(w.events[:n])
-	return did + n, next
+	return n + w.admit() + w.post(), next
 }
 
 // pending tells whether a turn would find something to do besides what the rail reports.
@@ -298,7 +296,7 @@ func (w *worker) giveUp(now time.Time) {
 		return
 	}
 	w.closing, w.now = true, now
-	for id := range w.paths {
+	for _, id := range slices.Sorted(maps.Keys(w.paths)) { // so that a run can be repeated
 		w.rail.Disconnect(now, id)
 	}
 }

@@ -1,0 +1,70 @@
+package transferengine
+
+import (
+	"context"
+	"time"
+
+	"github.com/weftrdma/weft/transferengine/rail"
+)
+
+// OpenUndriven opens an engine whose turns the test does.
+func OpenUndriven(config Config) (*Engine, error) { return open(config) }
+
+// Turn does one turn.
+func (e *Engine) Turn(now time.Time) (did int, next time.Time) { return e.worker.Turn(now) }
+
+// StartConnect queues a Connect; the result is nil until it has ended.
+func (e *Engine) StartConnect(address Address) (ended func() (*Peer, bool, error), err error) {
+	call, err := e.startConnect(context.Background(), address)
+	return func() (*Peer, bool, error) { return call.peer, call.done.Load(), call.err }, err
+}
+
+// Finished tells whether the transfer is done, without doing any work.
+func (t *Transfer) Finished() bool { return t.state.Load() == finished }
+
+// Claimed is how many counters the engine keeps.
+func (e *Engine) Claimed() int {
+	e.counters.mu.Lock()
+	defer e.counters.mu.Unlock()
+	return len(e.counters.byImm)
+}
+
+// Layout is a request without an engine.
+type Layout struct {
+	Length, MaxMessage        uint64
+	LocalPages, RemotePages   []uint32
+	LocalStride, RemoteStride uint64
+	Shards                    uint64
+	HasImm, Ordered           bool
+}
+
+// Writes lays out a request in batches, of which accept says how many writes are accepted; phases are the writes that may
+// be posted before, and after, the others completed.
+func (l Layout) Writes(batch int, accept func(n int) int) (phases [][]rail.Write) {
+	p := plan{shards: l.Shards, maxMessage: l.MaxMessage, hasImm: l.HasImm, ordered: l.Ordered, imm: 7}
+	if l.LocalPages == nil {
+		p.cutBytes(l.Length)
+	} else {
+		p.localStride, p.remoteStride = l.LocalStride, l.RemoteStride
+		p.cutPages(l.LocalPages, l.RemotePages, l.Length)
+	}
+	writes := make([]rail.Write, batch)
+	var c cursor
+	for {
+		var phase []rail.Write
+		for !p.exhausted(c) {
+			n, after := p.fill(c, writes, 0)
+			if took := accept(n); took < n {
+				_, after = p.fill(c, writes[:took], 0)
+				n = took
+			}
+			phase = append(phase, writes[:n]...)
+			c = after
+		}
+		phases = append(phases, phase)
+		if !p.held(c) {
+			return phases
+		}
+		c = cursor{finals: true}
+	}
+}
