@@ -28,9 +28,10 @@ test: deps ## The unit tests, then the device tests on soft-RoCE
 	go test -race ./...
 	docker/rxe/test.sh
 
+# What the cgo files alone use is unused without them (U1000).
 lint: deps ## golangci-lint on this platform, staticcheck on the one without bindings
 	$(tool) golangci-lint run
-	CGO_ENABLED=0 $(tool) staticcheck ./...
+	CGO_ENABLED=0 $(tool) staticcheck -checks inherit,-U1000 ./...
 
 fmt: deps ## Format the Go and C sources
 	$(sources) '*.go' | xargs -0 gofmt -w
