@@ -100,7 +100,7 @@ func (r *Rail) build(c *conn) (h half, err error) {
 	}); err != nil {
 		return h, err
 	}
-	messages, err := c.messages.Init(r.gid, verbs.AccessLocalWrite)
+	messages, err := c.messages.Init(r.gid, verbs.AccessLocalWrite) // the NIC refuses writes here, immediates included
 	if err != nil {
 		return h, err
 	}

@@ -1,5 +1,10 @@
 package verbsrail
 
+import (
+	"github.com/weftrdma/weft/transferengine/rail"
+	"github.com/weftrdma/weft/verbs"
+)
+
 // SetFault says how many copies of the rail's n-th handshake datagram go out: 0 loses it.
 func (cfg *Config) SetFault(fault func(n int) (copies int)) { cfg.fault = fault }
 
@@ -15,3 +20,31 @@ func (r *Rail) Connections() (n int) {
 
 // BreakDatagrams moves the handshake's queue pair to the error state, as a datagram without a route does on rxe.
 func (r *Rail) BreakDatagrams() error { return r.datagrams.qp.SetError() }
+
+// Violate lets a rail send a peer what no rail sends.
+func (r *Rail) Violate(id rail.PeerID, how string) error {
+	c := r.peers[id]
+	wr := verbs.SendWR{ID: c.tag.with(workMessageSend, 0), Opcode: verbs.OpSend, Flags: verbs.SendSignaled}
+	qp := c.messages
+	switch how {
+	case "a message where only writes may arrive":
+		qp = c.writes
+	case "a write where only messages may arrive":
+		wr.Opcode = verbs.OpWriteImm
+	case "control message of 0 bytes":
+	default: // control message 0x80, or a grant
+		m := control{kind: 0x80}
+		if how != "control message 0x80" {
+			m = control{kind: controlCredit, value: 1 << 40}
+		}
+		_, err := c.send(m, 0)
+		return err
+	}
+	_, err := qp.PostSend([]verbs.SendWR{wr}, nil)
+	return err
+}
+
+// Destination is what a datagram to a rail needs.
+func (r *Rail) Destination() (gid verbs.GIDEntry, qpn, qkey uint32) {
+	return r.gid, r.datagrams.qp.Num(), r.datagrams.qkey
+}

@@ -1,7 +1,6 @@
 package verbsrail
 
 import (
-	"errors"
 	"fmt"
 	"time"
 
@@ -246,7 +245,7 @@ func (r *Rail) message(c *conn, i uint16, wc *verbs.WC) {
 		return
 	}
 	r.heard(c)
-	err := r.obey(c, c.memory.Bytes()[int(i)*messageSize:][:min(wc.ByteLen, messageSize)], wc.Opcode)
+	err := r.obey(c, c.memory.Bytes()[int(i)*messageSize:][:min(wc.ByteLen, messageSize)])
 	if err == nil && c.state == connUp {
 		err = c.receive(i)
 	}
@@ -256,10 +255,7 @@ func (r *Rail) message(c *conn, i uint16, wc *verbs.WC) {
 }
 
 // obey does what a control message says. An error is for what a peer of this kind cannot have sent.
-func (r *Rail) obey(c *conn, message []byte, arrived verbs.WCOpcode) error {
-	if arrived != verbs.WCRecv {
-		return errors.New("a write where only messages may arrive")
-	}
+func (r *Rail) obey(c *conn, message []byte) error {
 	m, ok, err := parseControl(message)
 	if err != nil || !ok {
 		return err
