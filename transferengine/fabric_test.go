@@ -6,6 +6,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"net"
+	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -14,6 +15,7 @@ import (
 	"time"
 
 	"github.com/weftrdma/weft/internal/mem"
+	"github.com/weftrdma/weft/transferengine"
 	"github.com/weftrdma/weft/transferengine/rail"
 )
 
@@ -27,6 +29,7 @@ type fabric struct {
 	depth        int           // writes in flight per peer, at most
 	partial      bool          // Post accepts as many as it likes
 	targetDriven bool          // writes land in turns of their target alone, as with manual progress
+	broken       bool          // Wait gives an error
 	fault        func(w rail.Write) error
 
 	mu      sync.Mutex
@@ -42,6 +45,7 @@ type flight struct {
 	link  *link // of the sender
 	write rail.Write
 	up    bool // no write: the link comes up
+	known bool // its target has turned since, and so knows when it is due
 }
 
 // port is one rail.
@@ -51,7 +55,6 @@ type port struct {
 	incarnation rail.Incarnation
 	owned       atomic.Bool
 	signal      chan struct{}
-	broken      atomic.Bool // Wait gives an error
 
 	// Under fabric.mu.
 	now    time.Time
@@ -251,10 +254,12 @@ func (p *port) Turn(now time.Time, events []rail.Event) (n int, next time.Time) 
 	}
 	n = copy(events, p.events)
 	p.events = slices.Delete(p.events, 0, n)
-	for _, f := range p.fabric.flights {
-		if p.lands(f) && (next.IsZero() || f.due.Before(next)) {
+	for i := range p.fabric.flights {
+		f := &p.fabric.flights[i]
+		if p.lands(*f) && (next.IsZero() || f.due.Before(next)) {
 			next = f.due
 		}
+		f.known = f.known || f.link.remote == p
 	}
 	return n, next
 }
@@ -346,7 +351,9 @@ func (p *port) notify() {
 
 func (p *port) Arm() bool {
 	defer p.own()()
-	due := slices.ContainsFunc(p.fabric.flights, func(f flight) bool { return p.lands(f) && !f.due.After(p.now) })
+	due := slices.ContainsFunc(p.fabric.flights, func(f flight) bool {
+		return p.lands(f) && (!f.due.After(p.now) || f.link.remote == p && !f.known)
+	})
 	if len(p.events) > 0 || due && !p.dead {
 		return true
 	}
@@ -355,7 +362,7 @@ func (p *port) Arm() bool {
 }
 
 func (p *port) Wait(ctx context.Context) error {
-	if p.broken.Load() {
+	if p.fabric.broken {
 		return syscall.EIO
 	}
 	select {
@@ -395,4 +402,15 @@ func (f *fabric) kill(address string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.ports[address].die()
+}
+
+// awaitSleep returns when the engine's rail is armed, which is the last thing before an engine sleeps.
+func (f *fabric) awaitSleep(e *transferengine.Engine) {
+	for armed := false; !armed && !f.t.Failed(); runtime.Gosched() {
+		f.mu.Lock()
+		for _, p := range f.ports {
+			armed = armed || p.incarnation == e.Address().Incarnation() && p.armed
+		}
+		f.mu.Unlock()
+	}
 }

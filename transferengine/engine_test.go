@@ -1,0 +1,171 @@
+package transferengine_test
+
+import (
+	"errors"
+	"net"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/weftrdma/weft/transferengine"
+	"github.com/weftrdma/weft/transferengine/rail"
+)
+
+func TestOpenRefusesWhatCannotBe(t *testing.T) {
+	f := newFabric(t, 1)
+	one := []rail.Opener{f.at("192.0.2.1")}
+	for name, c := range map[string]struct {
+		config transferengine.Config
+		want   error
+	}{
+		"no rail":         {transferengine.Config{}, syscall.EINVAL},
+		"two rails":       {transferengine.Config{Rails: append(one, one...)}, errors.ErrUnsupported},
+		"a nil rail":      {transferengine.Config{Rails: []rail.Opener{nil}}, syscall.EINVAL},
+		"other progress":  {transferengine.Config{Rails: one, Progress: 2}, syscall.EINVAL},
+		"queue below":     {transferengine.Config{Rails: one, QueueDepth: -1}, syscall.EINVAL},
+		"transfers above": {transferengine.Config{Rails: one, MaxTransfers: 1<<20 + 1}, syscall.EINVAL},
+		"immediates":      {transferengine.Config{Rails: one, MaxImmediates: -1}, syscall.EINVAL},
+		"connect timeout": {transferengine.Config{Rails: one, ConnectTimeout: -1}, syscall.EINVAL},
+		"close timeout":   {transferengine.Config{Rails: one, CloseTimeout: -1}, syscall.EINVAL},
+	} {
+		_, err := transferengine.Open(c.config)
+		require.ErrorIs(t, err, c.want, name)
+	}
+	f.caps.ImmSource = false
+	_, err := transferengine.Open(transferengine.Config{Rails: one})
+	require.ErrorIs(t, err, errors.ErrUnsupported)
+	f.caps = rail.Caps{ImmSource: true}
+	_, err = transferengine.Open(transferengine.Config{Rails: one})
+	require.ErrorIs(t, err, syscall.EINVAL, "writes of no bytes")
+}
+
+func TestRegisterRefusesWhatCannotBe(t *testing.T) {
+	e := newWorld(t, 1).open(transferengine.Config{})
+	_, err := e.Register(nil, transferengine.RemoteWrite)
+	require.ErrorIs(t, err, syscall.EINVAL)
+	_, err = e.Register(make([]byte, 1), 1<<7)
+	require.ErrorIs(t, err, syscall.EINVAL)
+	memory := make([]byte, 10)
+	first, second := register(t, e, memory), register(t, e, memory)
+	require.NotEqual(t, first.Descriptor(), second.Descriptor(), "registrations of one memory are told apart")
+}
+
+func TestConnectFindsThePeer(t *testing.T) {
+	w := newWorld(t, newSeed(t))
+	w.fabric.delay = time.Millisecond
+	a, b := w.open(transferengine.Config{}), w.open(transferengine.Config{})
+	endedAB, err := a.StartConnect(b.Address())
+	require.NoError(t, err)
+	endedBA, err := b.StartConnect(a.Address())
+	require.NoError(t, err)
+	w.settle()
+	toB, done, err := endedAB()
+	require.True(t, done)
+	require.NoError(t, err)
+	toA, _, err := endedBA()
+	require.NoError(t, err)
+	require.Equal(t, b.Address().Incarnation(), toB.Incarnation())
+	require.Equal(t, "192.0.2.2", toB.String())
+	require.NoError(t, toB.Err())
+	again, _ := w.connect(a, b)
+	require.Same(t, toB, again)
+	require.Equal(t, []*transferengine.Peer{toA}, b.Peers())
+}
+
+func TestConnectToNobody(t *testing.T) {
+	w := newWorld(t, newSeed(t))
+	a, b := w.open(transferengine.Config{ConnectTimeout: time.Minute}), w.open(transferengine.Config{})
+	w.fabric.kill("192.0.2.2")
+	ended, err := a.StartConnect(b.Address())
+	require.NoError(t, err)
+	start := w.clock
+	w.settle()
+	_, done, err := ended()
+	require.True(t, done)
+	require.ErrorIs(t, err, rail.ErrUnreachable)
+	require.Equal(t, time.Minute, w.clock.Sub(start))
+	_, err = a.StartConnect(transferengine.Address{})
+	require.ErrorContains(t, err, `no rail of kind "fake"`)
+}
+
+func TestARestartedPeerIsANewOne(t *testing.T) {
+	p := newPair(t, newSeed(t), 8, transferengine.Config{})
+	old := p.b.Address()
+	p.fabric.kill("192.0.2.2")
+	p.settle()
+	require.ErrorIs(t, p.toB.Err(), rail.ErrPeerGone)
+	reborn, err := transferengine.OpenUndriven(transferengine.Config{Rails: []rail.Opener{p.fabric.at("192.0.2.2")}})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, reborn.Close()) })
+	p.engines = append(p.engines, reborn)
+
+	ended, err := p.a.StartConnect(old)
+	require.NoError(t, err)
+	p.settle()
+	_, _, err = ended()
+	require.ErrorIs(t, err, rail.ErrPeerGone)
+	require.ErrorContains(t, err, "get its new address")
+	again, _ := p.connect(p.a, reborn)
+	require.NotSame(t, p.toB, again)
+
+	w := p.all(1)
+	w.Peer = again
+	var tr transferengine.Transfer
+	require.ErrorIs(t, p.a.Write(&tr, w), syscall.EINVAL, "a descriptor of the life before")
+}
+
+func TestCloseWithOpenRegionsNamesThem(t *testing.T) {
+	p := newPair(t, newSeed(t), 100, transferengine.Config{})
+	err := p.a.Close()
+	require.ErrorIs(t, err, syscall.EBUSY)
+	require.ErrorContains(t, err, p.source.String())
+	var tr transferengine.Transfer
+	require.NoError(t, p.a.Write(&tr, p.all(1)), "nothing changed")
+	require.NoError(t, p.finish(&tr))
+}
+
+func TestCloseEndsWhatIsUnderWay(t *testing.T) {
+	w := newWorld(t, newSeed(t))
+	w.clock = time.Now() // Close looks at the real one
+	w.fabric.depth, w.fabric.delay = 1, time.Hour
+	p := newPairIn(w, 8, transferengine.Config{MaxTransfers: 2})
+	transfers := make([]transferengine.Transfer, 4)
+	for i := range transfers {
+		request := transferengine.Write{Peer: p.toB, Dest: &p.descriptor, HasImm: true}
+		require.NoError(t, p.a.Write(&transfers[i], request))
+	}
+	p.a.Turn(p.clock)
+	calls, err := p.a.StartConnect(p.b.Address())
+	require.NoError(t, err)
+	require.NoError(t, p.source.Close())
+	require.NoError(t, p.a.Close())
+	require.NoError(t, p.a.Close(), "again")
+	for i := range transfers {
+		var failed *transferengine.TransferError
+		require.ErrorAs(t, transfers[i].Wait(t.Context()), &failed)
+		require.Equal(t, i == 0, failed.Outcome == transferengine.MaybeDelivered, "transfer %d: %v", i, failed)
+	}
+	_, done, err := calls()
+	require.True(t, done)
+	require.ErrorIs(t, err, net.ErrClosed)
+	require.ErrorIs(t, p.toB.Err(), net.ErrClosed)
+	p.settle1(p.b)
+	require.ErrorIs(t, p.toA.Err(), rail.ErrPeerClosed)
+
+	require.ErrorIs(t, p.a.Write(&transfers[0], p.all(1)), net.ErrClosed)
+	_, err = p.a.Register(make([]byte, 1), 0)
+	require.ErrorIs(t, err, net.ErrClosed)
+	_, err = p.a.Connect(t.Context(), p.b.Address())
+	require.ErrorIs(t, err, net.ErrClosed)
+	require.ErrorIs(t, p.a.Counter(1).Wait(t.Context(), 1), net.ErrClosed)
+	p.a.Poll()
+}
+
+// settle1 turns one engine until it has nothing to do.
+func (p *pair) settle1(e *transferengine.Engine) {
+	for did := 1; did > 0; {
+		did, _ = e.Turn(p.clock)
+	}
+}

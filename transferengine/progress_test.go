@@ -1,0 +1,360 @@
+package transferengine_test
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/weftrdma/weft/internal/rdmatest"
+	"github.com/weftrdma/weft/transferengine"
+	"github.com/weftrdma/weft/transferengine/rail"
+)
+
+// modes runs a test with both kinds of progress.
+func modes(t *testing.T, test func(t *testing.T, progress transferengine.Progress)) {
+	t.Run("inline", func(t *testing.T) { test(t, transferengine.Inline) })
+	t.Run("dedicated", func(t *testing.T) { test(t, transferengine.Dedicated) })
+}
+
+// openDriven opens an engine with its goroutines.
+func openDriven(t testing.TB, f *fabric, address string, config transferengine.Config) *transferengine.Engine {
+	t.Helper()
+	config.Rails = []rail.Opener{f.at(address)}
+	e, err := transferengine.Open(config)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, e.Close()) })
+	return e
+}
+
+// driven is a pair whose engines have their goroutines.
+func driven(t testing.TB, f *fabric, size int, config transferengine.Config) *pair {
+	t.Helper()
+	p := &pair{world: &world{t: t, fabric: f}}
+	p.a, p.b = openDriven(t, f, "192.0.2.1", config), openDriven(t, f, "192.0.2.2", config)
+	p.join(size)
+	return p
+}
+
+// join connects the engines of a pair, from both sides, and registers their memory.
+func (p *pair) join(size int) {
+	p.t.Helper()
+	ctx := rdmatest.Context(p.t, 10*time.Second)
+	var err error
+	p.toB, err = p.a.Connect(ctx, p.b.Address())
+	require.NoError(p.t, err)
+	p.toA, err = p.b.Connect(ctx, p.a.Address())
+	require.NoError(p.t, err)
+	p.source = register(p.t, p.a, make([]byte, size))
+	p.dest = register(p.t, p.b, make([]byte, size))
+	p.descriptor = p.dest.Descriptor()
+}
+
+func TestPingPong(t *testing.T) {
+	modes(t, func(t *testing.T, progress transferengine.Progress) {
+		ctx := rdmatest.Context(t, 20*time.Second)
+		p := driven(t, newFabric(t, newSeed(t)), 64, transferengine.Config{Progress: progress})
+		dest := register(t, p.a, make([]byte, 64)).Descriptor()
+		const rounds = 2000
+		var wait sync.WaitGroup
+		wait.Go(func() {
+			var tr transferengine.Transfer
+			for range rounds {
+				if p.b.Counter(1).Wait(ctx, 1, p.toA) != nil {
+					return
+				}
+				pong := transferengine.Write{Peer: p.toA, Source: p.dest, Dest: &dest, Length: 64, Imm: 2, HasImm: true}
+				if p.b.Write(&tr, pong) != nil || tr.Wait(ctx) != nil {
+					return
+				}
+			}
+		})
+		var tr transferengine.Transfer
+		for i := range rounds {
+			p.source.Bytes()[0] = byte(i)
+			require.NoError(t, p.a.Write(&tr, p.all(1)))
+			require.NoError(t, p.a.Counter(2).Wait(ctx, 1, p.toB))
+			require.NoError(t, tr.Wait(ctx))
+		}
+		wait.Wait()
+	})
+}
+
+// TestManyGoroutines has many goroutines wait for transfers and counters of the same engines, most of them parked, so that
+// the worker is handed on all the time. A lost wake-up ends it by the deadline.
+func TestManyGoroutines(t *testing.T) {
+	modes(t, func(t *testing.T, progress transferengine.Progress) {
+		ctx := rdmatest.Context(t, 30*time.Second)
+		f := newFabric(t, newSeed(t))
+		f.delay = 50 * time.Microsecond
+		p := driven(t, f, 64*16, transferengine.Config{Progress: progress, MaxTransfers: 8})
+		const goroutines, rounds = 16, 100
+		var wait sync.WaitGroup
+		for g := range uint32(goroutines) {
+			wait.Go(func() {
+				var tr transferengine.Transfer
+				for range rounds {
+					w := transferengine.Write{Peer: p.toB, Source: p.source, SourceOffset: uint64(g) * 64, Dest: &p.descriptor,
+						DestOffset: uint64(g) * 64, Length: 64, Imm: g, HasImm: true, Shards: 2}
+					if err := p.a.Write(&tr, w); err != nil {
+						t.Error(err)
+						return
+					}
+					if err := tr.Wait(ctx); err != nil {
+						t.Error(err)
+						return
+					}
+				}
+			})
+			wait.Go(func() {
+				for range rounds {
+					if err := p.b.Counter(g).Wait(ctx, 2, p.toA); err != nil {
+						t.Error(err)
+						return
+					}
+				}
+			})
+		}
+		wait.Wait()
+		require.EqualValues(t, goroutines*rounds*2, p.b.Stats().Immediates)
+		require.Zero(t, p.a.Stats().Stray+p.b.Stats().Stray)
+	})
+}
+
+// TestAComputingTargetIsDriven has a target that never waits, on a fabric where only the target's turns move anything.
+func TestAComputingTargetIsDriven(t *testing.T) {
+	modes(t, func(t *testing.T, progress transferengine.Progress) {
+		ctx := rdmatest.Context(t, 20*time.Second)
+		f := newFabric(t, newSeed(t))
+		f.targetDriven = true
+		p := driven(t, f, 64, transferengine.Config{Progress: progress})
+		computing, stop := context.WithCancel(ctx)
+		defer stop()
+		go func() {
+			for computing.Err() == nil { // the target's application
+				runtime.Gosched()
+			}
+		}()
+		var tr transferengine.Transfer
+		for range 100 {
+			require.NoError(t, p.a.Write(&tr, p.all(1)))
+			require.NoError(t, tr.Wait(ctx))
+		}
+		require.EqualValues(t, 100, p.b.Counter(1).Value())
+	})
+}
+
+// TestAnUnwaitedWriteIsSent has nobody wait, poll or ask at the sender.
+func TestAnUnwaitedWriteIsSent(t *testing.T) {
+	modes(t, func(t *testing.T, progress transferengine.Progress) {
+		ctx := rdmatest.Context(t, 20*time.Second)
+		p := driven(t, newFabric(t, newSeed(t)), 64, transferengine.Config{Progress: progress})
+		transfers := make([]transferengine.Transfer, 100)
+		for i := range transfers {
+			require.NoError(t, p.a.Write(&transfers[i], p.all(1)))
+			require.NoError(t, p.b.Counter(1).Wait(ctx, 1, p.toA))
+		}
+	})
+}
+
+func TestPollDrives(t *testing.T) {
+	modes(t, func(t *testing.T, progress transferengine.Progress) {
+		ctx := rdmatest.Context(t, 20*time.Second)
+		p := driven(t, newFabric(t, newSeed(t)), 64, transferengine.Config{Progress: progress})
+		var tr transferengine.Transfer
+		require.NoError(t, p.a.Write(&tr, p.all(1)))
+		for !tr.Done() && ctx.Err() == nil {
+			runtime.Gosched()
+		}
+		require.NoError(t, ctx.Err())
+		require.NoError(t, tr.Err())
+		for p.b.Counter(1).Value() == 0 && ctx.Err() == nil {
+			p.b.Poll()
+			runtime.Gosched()
+		}
+		require.NoError(t, ctx.Err())
+	})
+}
+
+// TestTheWorkerIsHandedOn has a waiter that drives leave, by its context, while another depends on the worker.
+func TestTheWorkerIsHandedOn(t *testing.T) {
+	ctx := rdmatest.Context(t, 20*time.Second)
+	for range 50 {
+		f := newFabric(t, newSeed(t))
+		p := driven(t, f, 64, transferengine.Config{})
+		leaving, leave := context.WithCancel(ctx)
+		left, got := make(chan error, 1), make(chan error, 1)
+		go func() { left <- p.b.Counter(1).Wait(leaving, 1, p.toA) }()
+		go func() { got <- p.b.Counter(2).Wait(ctx, 1, p.toA) }()
+		leave()
+		require.ErrorIs(t, <-left, context.Canceled)
+		var tr transferengine.Transfer
+		require.NoError(t, p.a.Write(&tr, p.all(2)))
+		require.NoError(t, <-got)
+		require.NoError(t, tr.Wait(ctx))
+	}
+}
+
+func TestAWaitEndsWithItsContext(t *testing.T) {
+	modes(t, func(t *testing.T, progress transferengine.Progress) {
+		f := newFabric(t, newSeed(t))
+		p := driven(t, f, 64, transferengine.Config{Progress: progress})
+		short := rdmatest.Context(t, 5*time.Millisecond)
+		err := p.b.Counter(1).Wait(short, 1, p.toA)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.ErrorContains(t, err, "1 of 1 from 192.0.2.1")
+
+		f.mu.Lock()
+		f.delay = time.Hour
+		f.mu.Unlock()
+		var tr transferengine.Transfer
+		require.NoError(t, p.a.Write(&tr, p.all(1)))
+		err = tr.Wait(short)
+		var failed *transferengine.TransferError
+		require.ErrorAs(t, err, &failed)
+		require.True(t, failed.InFlight)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.ErrorContains(t, err, "still in flight")
+		require.ErrorIs(t, p.a.Shutdown(short), context.DeadlineExceeded)
+		require.Error(t, tr.Wait(t.Context()), "what was cut off")
+		require.ErrorIs(t, p.toB.Err(), net.ErrClosed)
+		<-p.toA.Done()
+	})
+}
+
+func TestShutdownAwaitsWhatIsInFlight(t *testing.T) {
+	modes(t, func(t *testing.T, progress transferengine.Progress) {
+		ctx := rdmatest.Context(t, 20*time.Second)
+		f := newFabric(t, newSeed(t))
+		f.delay = 5 * time.Millisecond
+		p := driven(t, f, 64, transferengine.Config{Progress: progress})
+		transfers := make([]transferengine.Transfer, 50)
+		for i := range transfers {
+			require.NoError(t, p.a.Write(&transfers[i], p.all(1)))
+		}
+		require.NoError(t, p.a.Shutdown(ctx))
+		for i := range transfers {
+			require.NoError(t, transfers[i].Wait(ctx))
+		}
+		require.ErrorIs(t, p.a.Write(&transfers[0], p.all(1)), net.ErrClosed)
+		require.NoError(t, p.b.Counter(1).Wait(ctx, 50, p.toA), "sent before the peer went")
+		require.NoError(t, p.a.Shutdown(ctx), "again")
+	})
+}
+
+// TestALostPeerFailsThoseWhoOnlyWait has nothing in flight to notice by.
+func TestALostPeerFailsThoseWhoOnlyWait(t *testing.T) {
+	modes(t, func(t *testing.T, progress transferengine.Progress) {
+		ctx := rdmatest.Context(t, 20*time.Second)
+		f := newFabric(t, newSeed(t))
+		p := driven(t, f, 64, transferengine.Config{Progress: progress})
+		failed := make(chan error, 4)
+		for range cap(failed) {
+			go func() { failed <- p.b.Counter(1).Wait(ctx, 1, p.toA) }()
+		}
+		f.kill("192.0.2.1")
+		for range cap(failed) {
+			err := <-failed
+			require.ErrorIs(t, err, rail.ErrPeerGone)
+			require.ErrorContains(t, err, "192.0.2.1")
+		}
+	})
+}
+
+func TestCloseEndsWaits(t *testing.T) {
+	modes(t, func(t *testing.T, progress transferengine.Progress) {
+		ctx := rdmatest.Context(t, 20*time.Second)
+		e := openDriven(t, newFabric(t, newSeed(t)), "192.0.2.1", transferengine.Config{Progress: progress})
+		nobody := openDriven(t, newFabric(t, 1), "192.0.2.9", transferengine.Config{}).Address()
+		ended := make(chan error, 6)
+		for range 3 {
+			go func() { ended <- e.Counter(1).Wait(ctx, 1) }()
+			go func() { _, err := e.Connect(ctx, nobody); ended <- err }()
+		}
+		require.NoError(t, e.Close())
+		for range cap(ended) {
+			require.ErrorIs(t, <-ended, net.ErrClosed)
+		}
+	})
+}
+
+// TestARailThatCannotWait still makes progress, by a timer.
+func TestARailThatCannotWait(t *testing.T) {
+	modes(t, func(t *testing.T, progress transferengine.Progress) {
+		ctx := rdmatest.Context(t, 20*time.Second)
+		f := newFabric(t, newSeed(t))
+		f.targetDriven, f.broken = true, true
+		p := driven(t, f, 64, transferengine.Config{Progress: progress})
+		var tr transferengine.Transfer
+		require.NoError(t, p.a.Write(&tr, p.all(1)))
+		require.NoError(t, tr.Wait(ctx))
+	})
+}
+
+// TestIdleCostsNothing looks at whether an engine without traffic still turns.
+func TestIdleCostsNothing(t *testing.T) {
+	modes(t, func(t *testing.T, progress transferengine.Progress) {
+		f := newFabric(t, newSeed(t))
+		p := driven(t, f, 64, transferengine.Config{Progress: progress})
+		f.awaitSleep(p.b)
+		before := p.b.Stats().Turns
+		_ = p.b.Counter(1).Wait(rdmatest.Context(t, 300*time.Millisecond), 1, p.toA)
+		// A waiter spins for less than a tenth of a millisecond, and so may the back-up goroutine.
+		require.Less(t, p.b.Stats().Turns-before, uint64(3000))
+		f.awaitSleep(p.b)
+		before = p.b.Stats().Turns
+		<-rdmatest.Context(t, 50*time.Millisecond).Done()
+		require.LessOrEqual(t, p.b.Stats().Turns-before, uint64(1))
+	})
+}
+
+// TestRandomTraffic has goroutines of three engines do all things at once, and one engine die.
+func TestRandomTraffic(t *testing.T) {
+	modes(t, func(t *testing.T, progress transferengine.Progress) {
+		ctx := rdmatest.Context(t, 30*time.Second)
+		f := newFabric(t, newSeed(t))
+		f.partial, f.delay = true, 20*time.Microsecond
+		var engines []*transferengine.Engine
+		var dests []transferengine.Descriptor
+		for i := range 3 {
+			e := openDriven(t, f, fmt.Sprintf("192.0.2.%d", i+1), transferengine.Config{Progress: progress})
+			engines = append(engines, e)
+			dests = append(dests, register(t, e, make([]byte, 100)).Descriptor())
+		}
+		var wait sync.WaitGroup
+		var failures atomic.Int32
+		for i, e := range engines {
+			for j := range engines {
+				if i == j {
+					continue
+				}
+				peer, err := e.Connect(ctx, engines[j].Address())
+				require.NoError(t, err)
+				wait.Go(func() {
+					var tr transferengine.Transfer
+					for n := range 300 {
+						if i == 2 && n == 150 {
+							f.kill("192.0.2.3")
+						}
+						w := transferengine.Write{Peer: peer, Dest: &dests[j], Imm: 1, HasImm: true, Shards: n % 5}
+						if err := e.Write(&tr, w); err == nil && tr.Wait(ctx) == nil {
+							continue
+						}
+						failures.Add(1)
+						return
+					}
+				})
+			}
+		}
+		wait.Wait()
+		require.NoError(t, ctx.Err())
+		require.GreaterOrEqual(t, failures.Load(), int32(2))
+		require.EqualValues(t, 0, engines[0].Stats().Stray)
+	})
+}
