@@ -38,7 +38,7 @@ const (
 	addressRails       = tlv.Required | 2
 )
 
-var addressFormat = tlv.Format{Name: "address", Magic: [4]byte{'W', 'F', 'T', 'A'}, Version: 1, MinVersion: 1,
+var addressFormat = tlv.Format{Name: "address", Magic: [4]byte{'W', 't', 'A', 'D'}, Version: 1, MinVersion: 1,
 	Known: []uint16{addressIncarnation, addressRails}}
 
 // Incarnation identifies the engine in this life of its process.

@@ -62,7 +62,7 @@ func (c *Counter) Wait(ctx context.Context, n uint64, from ...*Peer) error {
 			return fmt.Errorf("counter %d: wait for a peer that is not one of this engine: %w", c.imm, syscall.EINVAL)
 		}
 	}
-	w := c.table.waits.Get().(*counterWait)
+	w := c.table.waits.get(newCounterWait)
 	w.counter, w.n, w.from = c, int64(n), append(w.from[:0], from...)
 	met, err := c.table.progress.await(ctx, &c.waiters, w)
 	if !met {
@@ -70,7 +70,7 @@ func (c *Counter) Wait(ctx context.Context, n uint64, from ...*Peer) error {
 	}
 	w.counter = nil
 	clear(w.from)
-	c.table.waits.Put(w)
+	c.table.waits.put(w)
 	return err
 }
 
@@ -138,6 +138,8 @@ type counterWait struct {
 	n       int64
 	from    []*Peer
 }
+
+func newCounterWait() *counterWait { return new(counterWait) }
 
 // met takes the immediates if they are there. A lost peer is an error once what it had sent is not enough.
 func (w *counterWait) met() (bool, error) {
@@ -230,7 +232,7 @@ type counterTable struct {
 	limit    int // of distinct immediates: of one peer, and of all lost peers together
 	stats    *counts
 	progress *progress
-	waits    sync.Pool // of *counterWait
+	waits    spares[counterWait]
 	closed   atomic.Bool
 	orphans  atomic.Int64 // cells of lost peers that were not taken empty
 
@@ -240,7 +242,7 @@ type counterTable struct {
 
 func newCounterTable(limit int, stats *counts) *counterTable {
 	return &counterTable{limit: limit, stats: stats, byImm: make(map[uint32]*Counter),
-		waits: sync.Pool{New: func() any { return new(counterWait) }}}
+		waits: make(spares[counterWait], spareLimit)}
 }
 
 // claim returns the counter of an immediate for somebody who will wait for it.

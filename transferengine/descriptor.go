@@ -31,7 +31,7 @@ const (
 	descriptorKeys       = tlv.Required | 5 // one for each rail, in the order of the address
 )
 
-var descriptorFormat = tlv.Format{Name: "descriptor", Magic: [4]byte{'W', 'F', 'T', 'D'}, Version: 1, MinVersion: 1,
+var descriptorFormat = tlv.Format{Name: "descriptor", Magic: [4]byte{'W', 't', 'D', 'S'}, Version: 1, MinVersion: 1,
 	Known: []uint16{descriptorOwner, descriptorRange, descriptorAccess, descriptorGeneration, descriptorKeys}}
 
 // Owner identifies the engine that registered the memory.

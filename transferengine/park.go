@@ -5,8 +5,7 @@ import (
 	"sync/atomic"
 )
 
-// waiter is a goroutine that sleeps until something may have changed. One is made for each goroutine that waits, and
-// used again.
+// waiter is a goroutine that sleeps until something may have changed.
 type waiter struct {
 	signal chan struct{} // holds one signal
 
@@ -17,7 +16,7 @@ type waiter struct {
 	lined         bool
 }
 
-func newWaiter() any { return &waiter{signal: make(chan struct{}, 1)} }
+func newWaiter() *waiter { return &waiter{signal: make(chan struct{}, 1)} }
 
 // rouse wakes the goroutine, now or when it next goes to sleep.
 func (w *waiter) rouse() {
@@ -116,4 +115,28 @@ func (l *lineup) unlink(w *waiter) {
 	}
 	w.lined, w.before, w.after = false, nil, nil
 	l.length.Add(-1)
+}
+
+// spares keeps objects for their next use, a few of them. Unlike a sync.Pool it never loses one while it has room, so that
+// what allocates nothing can be tested.
+type spares[T any] chan *T
+
+const spareLimit = 64
+
+// get returns a spare object, or makes one.
+func (s spares[T]) get(make func() *T) *T {
+	select {
+	case object := <-s:
+		return object
+	default:
+		return make()
+	}
+}
+
+// put keeps an object, if there is room.
+func (s spares[T]) put(object *T) {
+	select {
+	case s <- object:
+	default:
+	}
 }

@@ -45,7 +45,7 @@ const (
 //     leaves with something left to do.
 type progress struct {
 	worker  *worker
-	waiters sync.Pool // of *waiter
+	waiters spares[waiter]
 
 	dedicated bool      // the driver goroutine never leaves the worker
 	epoch     time.Time // from which times between goroutines are counted
@@ -79,7 +79,7 @@ type condition interface {
 }
 
 func newProgress(w *worker) *progress {
-	p := &progress{worker: w, epoch: time.Now(), waiters: sync.Pool{New: newWaiter}, vacated: make(chan struct{}, 1),
+	p := &progress{worker: w, epoch: time.Now(), waiters: make(spares[waiter], spareLimit), vacated: make(chan struct{}, 1),
 		wake: make(chan struct{}, 1), notified: make(chan struct{}, 1), timer: time.NewTimer(never)}
 	p.context, p.cancel = context.WithCancel(context.Background())
 	return p
@@ -202,8 +202,8 @@ func (p *progress) await(ctx context.Context, list *waitlist, c condition) (met 
 	if met, err = c.met(); met {
 		return met, err
 	}
-	w := p.waiters.Get().(*waiter)
-	called := false // from the lineup, and neither driven since nor passed it on
+	var w *waiter // once it has to sleep
+	owed := false // called from the lineup, and neither driven since nor passed it on
 	for {
 		rest := false
 		if p.take() {
@@ -212,14 +212,17 @@ func (p *progress) await(ctx context.Context, list *waitlist, c condition) (met 
 				p.cold.Add(1)
 			}
 			p.leave()
-			called = false
+			owed = false
 		} else if p.driven.Load() {
-			called = false // who drives hands over when he leaves
+			owed = false // who drives hands over when he leaves
 		}
 		if !met && err == nil {
+			if w == nil {
+				w = p.waiters.get(newWaiter)
+			}
 			var again bool
 			met, again, err = p.park(ctx, list, c, w, rest)
-			called = called || again
+			owed = owed || again
 		}
 		if rest {
 			p.cold.Add(-1)
@@ -228,10 +231,12 @@ func (p *progress) await(ctx context.Context, list *waitlist, c condition) (met 
 			break
 		}
 	}
-	if called {
+	if owed {
 		p.handOver(true, time.Time{})
 	}
-	p.retire(w, list)
+	if w != nil {
+		p.retire(w, list)
+	}
 	return met, err
 }
 
@@ -247,7 +252,7 @@ func (p *progress) retire(w *waiter, list *waitlist) {
 	case <-w.signal:
 	default:
 	}
-	p.waiters.Put(w)
+	p.waiters.put(w)
 }
 
 // drive does turns until the condition is met, the context ends, the engine closes, or, with rest true, nothing has

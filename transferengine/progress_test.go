@@ -339,7 +339,7 @@ func TestRandomTraffic(t *testing.T) {
 				wait.Go(func() {
 					var tr transferengine.Transfer
 					for n := range 300 {
-						if i == 2 && n == 150 {
+						if i == 2 && j == 0 && n == 150 {
 							f.kill("192.0.2.3")
 						}
 						w := transferengine.Write{Peer: peer, Dest: &dests[j], Imm: 1, HasImm: true, Shards: n % 5}
@@ -354,7 +354,7 @@ func TestRandomTraffic(t *testing.T) {
 		}
 		wait.Wait()
 		require.NoError(t, ctx.Err())
-		require.GreaterOrEqual(t, failures.Load(), int32(2))
+		require.NotZero(t, failures.Load(), "of the engine that died, at least")
 		require.EqualValues(t, 0, engines[0].Stats().Stray)
 	})
 }
