@@ -50,6 +50,7 @@ network=none
 mapfile -t packages < <(scripts/deps.sh --list)
 docker run --rm --network none debian:bookworm-slim dpkg-query -W "${packages[@]}" >/dev/null 2>&1 || network=default
 limited 1200 docker build --quiet --network "$network" --tag weft-rxe --file docker/Dockerfile.rxe "$context" >/dev/null
+docker image prune --force --filter label=weft-rxe >/dev/null # of older working trees
 
 options=(--network none)
 [ ! -e /dev/infiniband ] || options=(--device=/dev/infiniband --ulimit memlock=-1 --network host)
