@@ -92,3 +92,9 @@ func inside(err error) error {
 	}
 	return err
 }
+
+// Lost tells whether an error of Receive is one of the connection, rather than of what came over it.
+func Lost(err error) bool {
+	var operation *net.OpError
+	return errors.As(err, &operation) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
+}

@@ -200,3 +200,6 @@ func uint32Field(m Message, typ uint16, value []byte) (uint32, error) {
 	}
 	return binary.BigEndian.Uint32(value), nil
 }
+
+// Kind is the name of a message's kind: "hello".
+func Kind(m Message) string { return m.format().Name }

@@ -1,0 +1,298 @@
+package filetransfer_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/weftrdma/weft/cmd/weft/internal/filetransfer"
+	"github.com/weftrdma/weft/cmd/weft/internal/wire"
+	"github.com/weftrdma/weft/internal/mem"
+	"github.com/weftrdma/weft/internal/rdmatest"
+	"github.com/weftrdma/weft/transferengine"
+)
+
+// stuckFile is a file that takes a first chunk, says so, and then nothing until it is released.
+type stuckFile struct {
+	filetransfer.File
+	reached chan struct{}
+	release func()          // may be called again
+	wait    <-chan struct{} // until it was
+}
+
+func (f *stuckFile) Write(p []byte) (int, error) {
+	select {
+	case f.reached <- struct{}{}:
+	default:
+	}
+	<-f.wait
+	return f.File.Write(p)
+}
+
+// discard is a File that keeps nothing.
+type discard struct{ io.Writer }
+
+func (discard) Publish() error { return nil }
+func (discard) Discard() error { return nil }
+
+// stuck has a receiver in the middle of a file of a sender.
+func stuck(t *testing.T, r *filetransfer.Receiver, s filetransfer.Sender) (end *receiverEnd, conn net.Conn, f *stuckFile, sent chan error) {
+	t.Helper()
+	released, release := context.WithCancel(context.Background())
+	f = &stuckFile{File: discard{io.Discard}, reached: make(chan struct{}, 1), release: release, wait: released.Done()}
+	r.Window, r.Once = window, true
+	r.Create = func(string, fs.FileMode) (filetransfer.File, error) { return f, nil }
+	end = receive(t, newNetwork(t), r)
+	t.Cleanup(release)
+	s.Engine = end.network.engine(t, "sender")
+	conn = end.dial()
+	file := source(t, "file", 20*window)
+	sent = make(chan error, 1)
+	go func() {
+		_, err := s.Send(rdmatest.Context(t, patience), conn, []filetransfer.Source{file})
+		sent <- err
+	}()
+	<-f.reached
+	return end, conn, f, sent
+}
+
+// TestConnectionLost cuts the TCP connection, as the kernel does for a process that was killed.
+func TestConnectionLost(t *testing.T) {
+	end, conn, f, sent := stuck(t, new(filetransfer.Receiver), filetransfer.Sender{})
+	require.NoError(t, conn.Close())
+	f.release()
+	require.ErrorContains(t, <-sent, fmt.Sprintf(`send "file" to %s: the connection is lost`, end.address))
+	require.ErrorContains(t, end.result(), fmt.Sprintf(`receive "file" from %s: it closed the connection before the end`,
+		conn.LocalAddr()))
+}
+
+// TestHostGone takes one end off the network while its TCP connection stays silent, as when a host is switched off.
+func TestHostGone(t *testing.T) {
+	for _, gone := range []string{"sender", "receiver"} {
+		end, conn, f, sent := stuck(t, new(filetransfer.Receiver), filetransfer.Sender{})
+		end.network.cut(gone)
+		if gone == "receiver" {
+			err := <-sent
+			require.ErrorContains(t, err, fmt.Sprintf(`send "file" to %s: `, end.address))
+			require.ErrorContains(t, err, "peer is gone")
+		}
+		f.release()
+		err := end.result()
+		if gone == "sender" {
+			require.ErrorContains(t, err, fmt.Sprintf(`receive "file" from %s: `, conn.LocalAddr()))
+			require.ErrorContains(t, err, "peer is gone")
+			require.Error(t, <-sent)
+		}
+	}
+}
+
+// TestStopped: a receiver that is stopped tells its senders, and a sender its receiver.
+func TestStopped(t *testing.T) {
+	end, _, f, sent := stuck(t, new(filetransfer.Receiver), filetransfer.Sender{})
+	end.stop(errors.New("terminated"))
+	f.release()
+	require.EqualError(t, <-sent, fmt.Sprintf(`send "file" to %s: it gave up: terminated`, end.address))
+	require.ErrorContains(t, end.result(), "terminated")
+}
+
+// TestNoProgress: neither end waits for ever for one that is alive and does nothing.
+func TestNoProgress(t *testing.T) {
+	short := filetransfer.Timeouts{Idle: 50 * time.Millisecond}
+	end, _, f, sent := stuck(t, new(filetransfer.Receiver), filetransfer.Sender{Timeouts: short})
+	require.ErrorContains(t, <-sent, fmt.Sprintf(`send "file" to %s: `, end.address))
+	f.release()
+	require.ErrorContains(t, end.result(), "it made no progress for 50ms")
+}
+
+// greet is a sender that got as far as being welcome.
+func greet(t *testing.T, end *receiverEnd, name string) *wire.Conn {
+	t.Helper()
+	engine := end.network.engine(t, name)
+	memory, err := mem.Map(1)
+	require.NoError(t, err)
+	region, err := engine.Register(memory.Bytes(), transferengine.RemoteWrite)
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		require.NoError(t, region.Close())
+		require.NoError(t, memory.Close())
+	})
+	conn := wire.NewConn(end.dial(), patience)
+	t.Cleanup(func() { _ = conn.Close() })
+	require.NoError(t, conn.Send(hello(t, engine, region)))
+	m, err := conn.Receive()
+	require.NoError(t, err)
+	require.IsType(t, &wire.Welcome{}, m)
+	return conn
+}
+
+func hello(t *testing.T, engine *transferengine.Engine, region *transferengine.Region) *wire.Hello {
+	t.Helper()
+	address, err := engine.Address().MarshalBinary()
+	require.NoError(t, err)
+	descriptor, err := region.Descriptor().MarshalBinary()
+	require.NoError(t, err)
+	return &wire.Hello{Engine: address, Credits: descriptor}
+}
+
+// requireAbort wants the other end to give up with the text, and then to close the connection.
+func requireAbort(t *testing.T, conn *wire.Conn, text string) {
+	t.Helper()
+	m, err := conn.Receive()
+	require.NoError(t, err)
+	require.IsType(t, &wire.Abort{}, m)
+	require.Contains(t, m.(*wire.Abort).Text, text)
+	require.NoError(t, conn.Close())
+}
+
+// TestUnexpectedMessages are those of a sender that does not keep to the protocol.
+func TestUnexpectedMessages(t *testing.T) {
+	end := receive(t, newNetwork(t), &filetransfer.Receiver{Window: window, Timeouts: filetransfer.Timeouts{Idle: 200 * time.Millisecond}})
+	for i, c := range []struct {
+		messages []wire.Message
+		text     string
+	}{
+		{[]wire.Message{&wire.Digest{}}, `it sent "digest" where "file" was due`},
+		{[]wire.Message{&wire.File{Name: "a"}, &wire.File{Name: "b"}}, `it sent "file" where "digest" was due`},
+		{[]wire.Message{&wire.File{Name: "a"}, &wire.End{}}, `it sent "end" where "digest" was due`},
+		{[]wire.Message{&wire.File{Name: "a", Size: wire.MaxSize}}, "it made no progress for 200ms"},
+		{nil, "it made no progress for 200ms"},
+	} {
+		conn := greet(t, end, fmt.Sprintf("sender %d", i))
+		for j, m := range c.messages {
+			require.NoError(t, conn.Send(m))
+			if _, last := m.(*wire.File); last && (j < len(c.messages)-1 || m.(*wire.File).Size > 0) {
+				answer, err := conn.Receive()
+				require.NoError(t, err)
+				require.Equal(t, &wire.Answer{}, answer)
+			}
+		}
+		requireAbort(t, conn, c.text)
+	}
+	end.requireFiles(0)
+}
+
+// TestStrangers are connections that never become a transfer; a receiver that serves one sender goes on waiting for it.
+func TestStrangers(t *testing.T) {
+	end := receive(t, newNetwork(t), &filetransfer.Receiver{Window: window, Once: true})
+	conn := end.dial()
+	_, err := io.WriteString(conn, "GET / HTTP/1.1\r\n\r\n")
+	require.NoError(t, err)
+	_, _ = io.Copy(io.Discard, conn) // until it is closed
+	require.NoError(t, conn.Close())
+
+	engine := end.network.engine(t, "stranger")
+	memory := make([]byte, 1)
+	region, err := engine.Register(memory, transferengine.RemoteWrite)
+	require.NoError(t, err)
+	good := hello(t, engine, region)
+	require.NoError(t, region.Close())
+	for _, c := range []struct {
+		message wire.Message
+		text    string
+	}{
+		{&wire.End{}, `it sent "end" where "hello" was due`},
+		{&wire.Hello{Engine: []byte("x"), Credits: good.Credits}, "address: 1 bytes are less than a header"},
+		{&wire.Hello{Engine: good.Engine, Credits: good.Engine}, "descriptor: starts with"},
+	} {
+		conn := wire.NewConn(end.dial(), patience)
+		require.NoError(t, conn.Send(c.message))
+		requireAbort(t, conn, c.text)
+	}
+	f := source(t, "file", 10)
+	report, err := end.send("sender", f)
+	require.NoError(t, err)
+	end.requireArrived(report, f)
+	require.NoError(t, end.result())
+}
+
+// TestOneTransferPerEngine: a second transfer would take the first one's immediates.
+func TestOneTransferPerEngine(t *testing.T) {
+	end := receive(t, newNetwork(t), &filetransfer.Receiver{Window: window})
+	engine := end.network.engine(t, "sender")
+	memory := make([]byte, 1)
+	region, err := engine.Register(memory, transferengine.RemoteWrite)
+	require.NoError(t, err)
+	defer region.Close()
+	first, second := wire.NewConn(end.dial(), patience), wire.NewConn(end.dial(), patience)
+	require.NoError(t, first.Send(hello(t, engine, region)))
+	m, err := first.Receive()
+	require.NoError(t, err)
+	require.IsType(t, &wire.Welcome{}, m)
+	require.NoError(t, second.Send(hello(t, engine, region)))
+	requireAbort(t, second, "the engine sends already")
+	require.NoError(t, first.Close())
+}
+
+// TestHostileReceiver answers a sender with what it must not accept.
+func TestHostileReceiver(t *testing.T) {
+	n := newNetwork(t)
+	engine := n.engine(t, "receiver")
+	memory := make([]byte, slot)
+	region, err := engine.Register(memory, transferengine.RemoteWrite)
+	require.NoError(t, err)
+	defer region.Close()
+	own := hello(t, engine, region)
+	for i, c := range []struct {
+		answer wire.Message
+		text   string
+	}{
+		{&wire.Answer{}, `it sent "answer" where "welcome" was due`},
+		{&wire.Abort{Text: "no \x1b[31mroom"}, `it gave up: "no \x1b[31mroom"`},
+		{&wire.Welcome{Engine: own.Engine, Window: own.Credits, SlotSize: slot, Slots: 2}, "it offers 2 slots of 4096 bytes in a window of 4096"},
+		{&wire.Welcome{Engine: own.Engine, Window: own.Credits, SlotSize: 1 << 31, Slots: 1 << 31}, "it offers 2147483648 slots"},
+		{&wire.Welcome{Engine: own.Credits, Window: own.Credits, SlotSize: slot, Slots: 1}, "address: starts with"},
+	} {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		require.NoError(t, err)
+		go func() {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			c1 := wire.NewConn(conn, patience)
+			_, _ = c1.Receive()
+			_ = c1.Send(c.answer)
+			_, _ = io.Copy(io.Discard, conn)
+			_ = conn.Close()
+		}()
+		conn, err := net.DialTimeout("tcp", l.Addr().String(), patience)
+		require.NoError(t, err)
+		s := filetransfer.Sender{Engine: n.engine(t, fmt.Sprintf("sender %d", i))}
+		_, err = s.Send(rdmatest.Context(t, patience), conn, nil)
+		require.ErrorContains(t, err, "greet "+l.Addr().String())
+		require.ErrorContains(t, err, c.text)
+		require.NoError(t, l.Close())
+	}
+}
+
+// TestSilentReceiver takes the connection and says nothing.
+func TestSilentReceiver(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer l.Close()
+	conn, err := net.DialTimeout("tcp", l.Addr().String(), patience)
+	require.NoError(t, err)
+	s := filetransfer.Sender{Engine: newNetwork(t).engine(t, "sender"),
+		Timeouts: filetransfer.Timeouts{Handshake: 50 * time.Millisecond}}
+	_, err = s.Send(rdmatest.Context(t, patience), conn, nil)
+	require.EqualError(t, err, fmt.Sprintf("greet %s: it made no progress for 50ms", l.Addr()))
+}
+
+// TestSenderCancelled: the receiver is told why.
+func TestSenderCancelled(t *testing.T) {
+	end := receive(t, newNetwork(t), &filetransfer.Receiver{Window: window, Once: true})
+	ctx, cancel := context.WithCancelCause(rdmatest.Context(t, patience))
+	defer cancel(nil)
+	s := filetransfer.Sender{Engine: end.network.engine(t, "sender"), Progress: func(int) { cancel(errors.New("interrupted")) }}
+	_, err := s.Send(ctx, end.dial(), []filetransfer.Source{source(t, "file", 20*window)})
+	require.EqualError(t, err, fmt.Sprintf(`send "file" to %s: interrupted`, end.address))
+	require.ErrorContains(t, end.result(), "it gave up: interrupted")
+	end.requireFiles(0)
+}

@@ -1,0 +1,165 @@
+// Package filetransfer moves files between two processes: their bytes by RDMA, everything else over one TCP connection
+// (see package wire).
+//
+// The receiver registers a window of memory for each sender, cut into slots of one size. Chunk n of a transfer, counted
+// over all its files, goes to slot n modulo the number of slots by one write whose immediate is the number of the slot.
+// A file begins with a new chunk; its last one is shorter. So both ends know from the files' sizes alone which bytes are
+// where. The receiver takes the chunks in order, hashes and stores each, and gives its slot back by a write without bytes
+// whose immediate the sender counts. While it does so the other slots fill, and the sender reads ahead.
+//
+// What ends a transfer early is told to the other end, which reports it; a process or a host that is gone is noticed by the
+// TCP connection or by the engine, whichever is first.
+package filetransfer
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/weftrdma/weft/internal/mem"
+	"github.com/weftrdma/weft/transferengine"
+)
+
+const (
+	// DefaultWindow is the memory for one sender in bytes. With as much again for what is to be sent it stays within the
+	// 8 MiB of locked memory that most systems allow a user.
+	DefaultWindow = 4 << 20
+	// MinWindow and MaxWindow bound it.
+	MinWindow = slotAlign
+	MaxWindow = 1 << 30
+
+	slotAlign  = 4096
+	maxSlot    = 1 << 20
+	wantSlots  = 16
+	stageBytes = 4 << 20 // what the sender reads ahead, unless one slot is more
+
+	// What a sender accepts of a receiver, so that the receiver cannot make it allocate at will.
+	acceptSlot  = 16 << 20
+	acceptSlots = 1 << 16
+
+	// creditImm is the immediate of the writes that give slots back.
+	creditImm = 0
+)
+
+const (
+	// grace is how long the other end's own words are waited for when the engine has reported it lost, and how long a
+	// receiver that gave up keeps its window for writes that are on the way.
+	grace = time.Second
+	// shutdownTimeout bounds how long writes in flight are waited for at the end.
+	shutdownTimeout = 5 * time.Second
+)
+
+// Timeouts bound how long one end waits for the other. The zero value is the default.
+type Timeouts struct {
+	// Handshake bounds everything before the first file, zero is 10 seconds; and single messages.
+	Handshake time.Duration
+	// Idle bounds each wait after that: zero is a minute. A disk may need that long.
+	Idle time.Duration
+}
+
+func (t Timeouts) withDefaults() Timeouts {
+	if t.Handshake <= 0 {
+		t.Handshake = 10 * time.Second
+	}
+	if t.Idle <= 0 {
+		t.Idle = time.Minute
+	}
+	return t
+}
+
+// Report is what one transfer, of one sender to one receiver, came to.
+type Report struct {
+	Peer         string       `json:"peer"` // the other end's TCP address
+	Files        []FileReport `json:"files"`
+	Seconds      float64      `json:"seconds"`       // from the first file to the last answer
+	ControlBytes int64        `json:"control_bytes"` // over TCP, both ways
+	RDMABytes    uint64       `json:"rdma_bytes"`    // by RDMA writes
+}
+
+// FileReport is what became of one file.
+type FileReport struct {
+	Name   string `json:"name"`
+	Bytes  uint64 `json:"bytes"`
+	SHA256 string `json:"sha256,omitempty"`
+	Error  string `json:"error,omitempty"` // empty: it is in place, with this hash
+}
+
+// Moved is how many bytes of files are in place.
+func (r *Report) Moved() (bytes uint64) {
+	for _, f := range r.Files {
+		if f.Error == "" {
+			bytes += f.Bytes
+		}
+	}
+	return bytes
+}
+
+// Refused is how many files are not in place.
+func (r *Report) Refused() (files int) {
+	for _, f := range r.Files {
+		if f.Error != "" {
+			files++
+		}
+	}
+	return files
+}
+
+// cut cuts a window into slots.
+func cut(window int) (slotSize, slots int) {
+	slotSize = min(max(window/wantSlots/slotAlign*slotAlign, slotAlign), maxSlot)
+	return slotSize, window / slotSize
+}
+
+// chunkSize is the size of a file's chunk that starts at the offset.
+func chunkSize(size, offset uint64, slotSize int) int {
+	return int(min(size-offset, uint64(slotSize)))
+}
+
+// buffer is registered memory.
+type buffer struct {
+	memory *mem.Buffer
+	region *transferengine.Region
+}
+
+func newBuffer(engine *transferengine.Engine, size int, access transferengine.Access) (*buffer, error) {
+	memory, err := mem.Map(size)
+	if err != nil {
+		return nil, err
+	}
+	region, err := engine.Register(memory.Bytes(), access)
+	if err != nil {
+		return nil, errors.Join(err, memory.Close())
+	}
+	return &buffer{memory: memory, region: region}, nil
+}
+
+// slot is the memory of slot i.
+func (b *buffer) slot(i, size int) []byte { return b.region.Bytes()[i*size : (i+1)*size] }
+
+// close deregisters the memory, and only then unmaps it.
+func (b *buffer) close() error {
+	if err := b.region.Close(); err != nil {
+		return err
+	}
+	return b.memory.Close()
+}
+
+// marshal returns the wire formats of an engine's address and of a region's descriptor.
+func marshal(engine *transferengine.Engine, b *buffer) (address, descriptor []byte, err error) {
+	address, err = engine.Address().MarshalBinary()
+	if err == nil {
+		descriptor, err = b.region.Descriptor().MarshalBinary()
+	}
+	return address, descriptor, err
+}
+
+// unmarshal is the reverse, of the other end's.
+func unmarshal(address, descriptor []byte) (a transferengine.Address, d transferengine.Descriptor, err error) {
+	if err = a.UnmarshalBinary(address); err == nil {
+		err = d.UnmarshalBinary(descriptor)
+	}
+	if err == nil && d.Owner() != a.Incarnation() {
+		err = fmt.Errorf("the memory is of engine %x, the address of %x", d.Owner(), a.Incarnation())
+	}
+	return a, d, err
+}

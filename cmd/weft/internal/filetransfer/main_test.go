@@ -1,0 +1,9 @@
+package filetransfer_test
+
+import (
+	"testing"
+
+	"github.com/weftrdma/weft/internal/rdmatest"
+)
+
+func TestMain(m *testing.M) { rdmatest.Main(m, nil) }

@@ -1,0 +1,162 @@
+package filetransfer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/weftrdma/weft/cmd/weft/internal/wire"
+	"github.com/weftrdma/weft/transferengine"
+)
+
+// session is one end of a transfer. Its context ends when the transfer has to, and the cause says why.
+type session struct {
+	conn     *wire.Conn
+	timeouts Timeouts
+	ctx      context.Context
+	cancel   context.CancelCauseFunc
+	messages chan wire.Message // of the other end
+	deaf     chan struct{}     // closed when nothing more can come from the other end
+
+	goroutines sync.WaitGroup
+}
+
+// errGone are causes that are the other end's: there is nobody to tell them to.
+type errGone struct{ err error }
+
+func (e *errGone) Error() string { return e.err.Error() }
+func (e *errGone) Unwrap() error { return e.err }
+
+// newSession begins to listen to the other end. The session must be closed.
+func newSession(ctx context.Context, conn net.Conn, timeouts Timeouts) *session {
+	s := &session{conn: wire.NewConn(conn, timeouts.Handshake), timeouts: timeouts, messages: make(chan wire.Message),
+		deaf: make(chan struct{})}
+	s.ctx, s.cancel = context.WithCancelCause(ctx)
+	s.goroutines.Go(s.listen)
+	return s
+}
+
+// close ends the connection and the goroutines.
+func (s *session) close() {
+	s.cancel(net.ErrClosed)
+	_ = s.conn.Close() // nothing is left to be sent
+	s.goroutines.Wait()
+}
+
+// other names the other end.
+func (s *session) other() string { return s.conn.RemoteAddr().String() }
+
+// listen receives messages until the connection ends. Once the session's context has ended they are dropped.
+func (s *session) listen() {
+	defer close(s.deaf)
+	for {
+		m, err := s.conn.Receive()
+		switch abort, _ := m.(*wire.Abort); {
+		case errors.Is(err, io.EOF):
+			s.cancel(&errGone{errors.New("it closed the connection before the end")})
+			return
+		case wire.Lost(err):
+			s.cancel(&errGone{fmt.Errorf("the connection is lost: %w", err)})
+			return
+		case err != nil:
+			s.cancel(err)
+			return
+		case abort != nil:
+			s.cancel(&errGone{fmt.Errorf("it gave up: %s", wire.Printable(abort.Text))})
+		default:
+			select {
+			case s.messages <- m:
+			case <-s.ctx.Done():
+			}
+		}
+	}
+}
+
+// watch ends the session when the engine loses the peer, unless the other end has something to say about it.
+func (s *session) watch(peer *transferengine.Peer) {
+	s.goroutines.Go(func() {
+		select {
+		case <-peer.Done():
+			s.cancel(s.reason(peer.Err()))
+		case <-s.ctx.Done():
+		}
+	})
+}
+
+// reason is why something failed that the engine did: what ended the session, if that is known within moments.
+func (s *session) reason(err error) error {
+	select {
+	case <-s.ctx.Done():
+		return context.Cause(s.ctx)
+	case <-time.After(grace):
+		return err
+	}
+}
+
+// patience bounds one wait of the engine.
+func (s *session) patience() (context.Context, context.CancelFunc) {
+	return context.WithTimeoutCause(s.ctx, s.timeouts.Idle, s.idle(s.timeouts.Idle))
+}
+
+func (s *session) idle(limit time.Duration) error {
+	return fmt.Errorf("it made no progress for %v", limit)
+}
+
+// receive waits for a message of the other end.
+func (s *session) receive(limit time.Duration) (wire.Message, error) {
+	timer := time.NewTimer(limit)
+	defer timer.Stop()
+	select {
+	case m := <-s.messages:
+		return m, nil
+	case <-s.ctx.Done():
+		return nil, context.Cause(s.ctx)
+	case <-timer.C:
+		return nil, s.idle(limit)
+	}
+}
+
+// expect waits for a message of one kind.
+func expect[T wire.Message](s *session, limit time.Duration) (T, error) {
+	m, err := s.receive(limit)
+	if err != nil {
+		var none T
+		return none, err
+	}
+	got, ok := m.(T)
+	if !ok {
+		return got, fmt.Errorf("it sent %q where %q was due", wire.Kind(m), wire.Kind(got))
+	}
+	return got, nil
+}
+
+// failure is an error with what this end was doing, which the other end knows for itself.
+type failure struct {
+	doing string
+	err   error
+}
+
+func (e *failure) Error() string { return e.doing + ": " + e.err.Error() }
+func (e *failure) Unwrap() error { return e.err }
+
+// fail adds to an error what this end was doing.
+func fail(err error, doing string, args ...any) error {
+	return &failure{doing: fmt.Sprintf(doing, args...), err: err}
+}
+
+// giveUp tells the other end why the session ends, unless that is its own doing.
+func (s *session) giveUp(err error) {
+	var gone *errGone
+	if !errors.As(err, &gone) {
+		text := err
+		if f := (*failure)(nil); errors.As(err, &f) {
+			text = f.err
+		}
+		_ = s.conn.Send(&wire.Abort{Text: wire.Text(text)}) // if it cannot hear, it will see the connection end
+	}
+	s.cancel(err)
+}
