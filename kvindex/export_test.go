@@ -1,0 +1,27 @@
+package kvindex
+
+// Model is the fixed-point model.
+type Model = model
+
+// What the tests of the pure functions reach.
+var (
+	OptimalRun  = optimalRun
+	ConeRun     = coneRun
+	Predecessor = predecessor
+	PlainModel  = plainModel
+)
+
+// Start is the model's window.
+func (m *model) Start(k uint64) int { return m.start(k) }
+
+// Width is the number of keys in the window.
+func (m *model) Width() int { return int(m.width) }
+
+// Retrain cuts keys as a changed node is cut, and returns the sizes and models.
+func Retrain(keys []uint64, c Config) (sizes []int, models []Model) {
+	c = c.withDefaults()
+	for _, p := range c.trainer(c.LeafEpsilon).retrain(keys) {
+		sizes, models = append(sizes, p.n), append(models, p.model)
+	}
+	return sizes, models
+}

@@ -1,0 +1,56 @@
+package kvindex
+
+import "sync/atomic"
+
+// leaf holds the keys from its routing key up to the next leaf's. The arrays never change: writes go to the buffer, and a
+// leaf whose buffer is full is replaced. The first 64 bytes are what a lookup needs to find a key's position.
+type leaf[V any] struct {
+	model model
+	keys  []uint64
+	buf   atomic.Pointer[buffer[V]] // nil until the first write
+
+	values []V
+	since  uint64      // no write in the arrays has a later version
+	before *history[V] // what snapshots older than since see; nil when there was none
+	_      [24]byte    // up to the size class of 128 bytes, whose objects start on a cache line
+}
+
+// newLeaf makes a leaf of one piece, on the given arrays.
+func newLeaf[V any](keys []uint64, values []V, m model) *leaf[V] {
+	return &leaf[V]{model: m, keys: keys, values: values}
+}
+
+// find returns the position of the last key <= k, and whether it is k.
+func (l *leaf[V]) find(k uint64) (i int, exact bool) {
+	i = predecessor(l.keys, l.model.start(k), int(l.model.width), k)
+	return i, i < len(l.keys) && l.keys[i] == k
+}
+
+// lowerBound returns the position of the first key >= k.
+func (l *leaf[V]) lowerBound(k uint64) int {
+	i, _ := l.find(k)
+	if i < len(l.keys) && l.keys[i] < k {
+		i++
+	}
+	return i
+}
+
+// get returns the value in the arrays.
+func (l *leaf[V]) get(k uint64) (value V, ok bool) {
+	if i, exact := l.find(k); exact {
+		return l.values[i], true
+	}
+	return value, false
+}
+
+// history is what leaves replaced, kept while a snapshot may look at it.
+type history[V any] struct {
+	until  uint64                    // snapshots from this version on have no use for it
+	leaves atomic.Pointer[[]*old[V]] // in order of keys; nil once dropped
+}
+
+// old is a replaced leaf with the first key that was routed to it.
+type old[V any] struct {
+	from uint64
+	leaf *leaf[V]
+}

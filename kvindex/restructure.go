@@ -1,0 +1,249 @@
+package kvindex
+
+import (
+	"slices"
+	"sync/atomic"
+)
+
+// change is what the pure functions of the tree give to be published: one store that shows all new nodes, and the nodes
+// that stop being part of the tree with it.
+type change[V any] struct {
+	slot    *atomic.Pointer[inner[V]] // a child slot, or the root
+	node    *inner[V]
+	retired []*inner[V] // locked since before their children were read
+}
+
+// publish executes a change. Whoever replaces a leaf holds its parent's lock and looks whether the parent is retired, so
+// nobody replaces a leaf through a node that is no longer part of the tree.
+func (c *change[V]) publish() {
+	c.slot.Store(c.node)
+	for _, n := range c.retired {
+		n.retired = true
+		n.mu.Unlock()
+	}
+}
+
+// restructure replaces a leaf that does not give exactly one leaf again: it splits, or a neighbour takes its keys. The
+// leaf's buffer is sealed and m is what it holds, so the work stays right while other goroutines get ahead; whoever
+// finds the leaf gone has nothing to do.
+func (x *Index[V]) restructure(k uint64, l *leaf[V], m merged[V]) {
+	x.structure.Lock()
+	defer x.structure.Unlock()
+	root := x.root.Load()
+	if root == nil {
+		return
+	}
+	var path []step[V]
+	if p := locate(root, k, &path); p.leaf != l {
+		return
+	}
+	at := path[len(path)-1]
+	at.node.mu.Lock() // held until the change is public, so that nobody tries to patch below in the meantime
+	defer at.node.mu.Unlock()
+	if at.node.segs[at.seg].leaves[at.slot].Load() != l {
+		return
+	}
+	s := x.spliceLeaves(at, l, m)
+	if alone := len(m.keys) == 0 && at.node.children() == 1; len(s.entries) == 1 && s.replaced == 1 && !alone {
+		at.node.segs[at.seg].leaves[at.slot].Store(s.entries[0].leaf)
+		x.counters.patches.Add(1)
+		return
+	}
+	nodes := s.into(at.node, x.config)
+	at.node.retired = true
+	c := climb(&x.root, path, nodes, x.config)
+	c.publish()
+	x.counters.count(s.replaced, len(s.entries))
+}
+
+// splice replaces neighbouring children of a node by others.
+type splice[V any] struct {
+	from     step[V] // the first child replaced
+	replaced int     // so many from there, which may reach into the next segments
+	entries  []entry[V]
+}
+
+// spliceLeaves makes the leaves that replace l, together with the neighbours that can share a leaf with it where it has
+// become sparse.
+func (x *Index[V]) spliceLeaves(at step[V], l *leaf[V], m merged[V]) splice[V] {
+	t := x.config.trainer(x.config.LeafEpsilon)
+	s := splice[V]{from: at, replaced: 1}
+	olds := []*old[V]{{at.pivot(), l}}
+	for end := at; shrunk(l, m.keys, t) && len(m.keys) < t.retrainBound(); {
+		next, right := end.next()
+		if !right {
+			var left bool
+			if next, left = s.from.previous(); !left {
+				break
+			}
+		}
+		n := next.leaf()
+		if len(m.keys) > 0 && len(n.keys)+len(m.keys) > t.capacity/2 {
+			break
+		}
+		m = joined(m, n, right)
+		s.replaced++
+		if right {
+			end = next
+			olds = append(olds, &old[V]{next.pivot(), n})
+		} else {
+			s.from = next
+			olds = slices.Insert(olds, 0, &old[V]{next.pivot(), n})
+		}
+	}
+	pivot := s.from.pivot()
+	if len(m.keys) > 0 { // the tree's first leaf takes keys below its pivot
+		pivot = min(pivot, m.keys[0])
+	}
+	s.entries = recutLeaves(pivot, m.keys, m.values, t)
+	leaves := make([]*leaf[V], len(s.entries))
+	for i, e := range s.entries {
+		leaves[i] = e.leaf
+	}
+	x.preserve(m.version, leaves, olds...)
+	return s
+}
+
+// shrunk tells whether a leaf lost so many keys that a neighbour may take the others.
+func shrunk[V any](l *leaf[V], keys []uint64, t trainer) bool {
+	return len(keys) == 0 || len(keys) < len(l.keys) && len(keys) < t.retrainBound()
+}
+
+// joined seals a neighbour and puts its keys after or before those of m.
+func joined[V any](m merged[V], neighbour *leaf[V], right bool) merged[V] {
+	b := neighbour.buffer()
+	b.seal()
+	var room [maxBuffer]write[V]
+	writes, version := b.writes(&room)
+	keys, values := neighbour.merge(writes)
+	version = max(version, m.version)
+	if right {
+		return merged[V]{slices.Concat(m.keys, keys), slices.Concat(m.values, values), version}
+	}
+	return merged[V]{slices.Concat(keys, m.keys), slices.Concat(values, m.values), version}
+}
+
+// pivot is the routing key of a step's child.
+func (s step[V]) pivot() uint64 { return s.node.segs[s.seg].pivots[s.slot] }
+
+// leaf is a step's child where it is a leaf.
+func (s step[V]) leaf() *leaf[V] { return s.node.segs[s.seg].leaves[s.slot].Load() }
+
+// inner is a step's child where it is an inner node.
+func (s step[V]) inner() *inner[V] { return s.node.segs[s.seg].nodes[s.slot].Load() }
+
+// next is the child after this one in the same node.
+func (s step[V]) next() (step[V], bool) {
+	switch {
+	case s.slot+1 < len(s.node.segs[s.seg].pivots):
+		return step[V]{s.node, s.seg, s.slot + 1}, true
+	case s.seg+1 < s.node.count:
+		return step[V]{s.node, s.seg + 1, 0}, true
+	}
+	return s, false
+}
+
+// previous is the child before this one in the same node.
+func (s step[V]) previous() (step[V], bool) {
+	switch {
+	case s.slot > 0:
+		return step[V]{s.node, s.seg, s.slot - 1}, true
+	case s.seg > 0:
+		return step[V]{s.node, s.seg - 1, len(s.node.segs[s.seg-1].pivots) - 1}, true
+	}
+	return s, false
+}
+
+// into makes the nodes that replace n: the segments that the splice touches are cut anew, together with a neighbour
+// where so few children are left that one segment holds both.
+func (s splice[V]) into(n *inner[V], cfg Config) []*inner[V] {
+	t := cfg.trainer(cfg.InnerEpsilon)
+	first, last := s.from.seg, s.from.seg
+	entries := n.segs[first].entries()
+	for s.from.slot+s.replaced > len(entries) {
+		last++
+		entries = append(entries, n.segs[last].entries()...)
+	}
+	entries = slices.Replace(entries, s.from.slot, s.from.slot+s.replaced, s.entries...)
+	if len(s.entries) < s.replaced && len(entries) < t.retrainBound() {
+		switch {
+		case last+1 < n.count && len(entries)+len(n.segs[last+1].pivots) <= t.capacity/2:
+			last++
+			entries = append(entries, n.segs[last].entries()...)
+		case first > 0 && len(entries)+len(n.segs[first-1].pivots) <= t.capacity/2:
+			first--
+			entries = append(n.segs[first].entries(), entries...)
+		}
+	}
+	segs := slices.Concat(n.segs[:first], makeSegments(entries, t.retrain(pivotsOf(entries))), n.segs[last+1:n.count])
+	return groupSegments(segs, cfg)
+}
+
+// climb carries the replacement of a path's last node up to where one store publishes it. The caller retires that node.
+func climb[V any](root *atomic.Pointer[inner[V]], path []step[V], nodes []*inner[V], cfg Config) change[V] {
+	var retired []*inner[V]
+	for level := len(path) - 1; level > 0; level-- {
+		up := path[level-1]
+		s := splice[V]{from: up, replaced: 1}
+		if len(nodes) == 1 {
+			next, right := up.next()
+			beside := right
+			if !right {
+				next, beside = up.previous()
+			}
+			if beside && !sparse(nodes[0], path[level].node, next.inner(), cfg) {
+				return change[V]{&up.node.segs[up.seg].nodes[up.slot], nodes[0], retired}
+			}
+			if beside { // otherwise the node above has a single child, and is the one to join another
+				n := next.inner()
+				n.mu.Lock()
+				retired = append(retired, n)
+				nodes = joinNodes(nodes[0], n, right, cfg)
+				s.replaced = 2
+			}
+			if beside && !right {
+				s.from = next
+			}
+		}
+		s.entries = nodeEntries(nodes)
+		s.entries[0].pivot = min(s.entries[0].pivot, s.from.pivot())
+		up.node.mu.Lock()
+		retired = append(retired, up.node)
+		nodes = s.into(up.node, cfg)
+	}
+	return change[V]{root, crown(nodes, cfg), retired}
+}
+
+// sparse tells whether a node has lost so many children that it should join a neighbour. One that is down to a single
+// child always does, and the two share their segments evenly if one node does not hold them.
+func sparse[V any](n, was, neighbour *inner[V], cfg Config) bool {
+	few := n.children()
+	if few == 1 {
+		return true
+	}
+	return few < was.children() && few < cfg.LeafCapacity/4 && n.count+neighbour.count <= cfg.NodeSegments
+}
+
+// joinNodes makes the nodes that hold the segments of two neighbours. The two segments where they meet are cut anew, so
+// that a single child does not stay a segment of its own.
+func joinNodes[V any](n, neighbour *inner[V], right bool, cfg Config) []*inner[V] {
+	if !right {
+		n, neighbour = neighbour, n
+	}
+	entries := slices.Concat(n.segs[n.count-1].entries(), neighbour.segs[0].entries())
+	pieces := cfg.trainer(cfg.InnerEpsilon).retrain(pivotsOf(entries))
+	segs := slices.Concat(n.segs[:n.count-1], makeSegments(entries, pieces), neighbour.segs[1:neighbour.count])
+	return groupSegments(segs, cfg)
+}
+
+// crown makes the root: above several nodes a new level, and for a single child no level at all.
+func crown[V any](nodes []*inner[V], cfg Config) *inner[V] {
+	if len(nodes) > 1 {
+		return buildNodes(nodeEntries(nodes), cfg)
+	}
+	root := nodes[0]
+	for root.segs[0].nodes != nil && root.children() == 1 {
+		root = root.segs[0].nodes[0].Load()
+	}
+	return root
+}

@@ -1,0 +1,180 @@
+package kvindex
+
+import (
+	"math"
+	"math/bits"
+)
+
+// maxCapacity is the largest number of keys in a leaf or in a segment of an inner node (DPA-Store, OSDI '26).
+const maxCapacity = 128
+
+// point is a bound on the position of a key: the key relative to the segment's first one, and the position ± ε.
+type point struct {
+	x uint64
+	y int64
+}
+
+// steeper tells whether the line from a to b rises faster than the one from c to d. The x of b and d are larger than
+// those of a and c. Exact: a product needs up to 74 bits, and no quotient is formed.
+func steeper(a, b, c, d point) bool {
+	hi1, lo1 := product(d.x-c.x, b.y-a.y)
+	hi2, lo2 := product(b.x-a.x, d.y-c.y)
+	return hi1 > hi2 || hi1 == hi2 && lo1 > lo2
+}
+
+// product is the signed 128-bit product of an unsigned and a signed number.
+func product(x uint64, y int64) (hi int64, lo uint64) {
+	h, l := bits.Mul64(x, uint64(y))
+	return int64(h - x&uint64(y>>63)), l
+}
+
+// ratio returns dy/dx times 2^64, rounded to nearest and kept within what a model can hold.
+func ratio(dx uint64, dy int64) uint64 {
+	if dy <= 0 {
+		return 0
+	}
+	if uint64(dy) >= dx {
+		return math.MaxUint64
+	}
+	q, r := bits.Div64(uint64(dy), 0, dx)
+	if r >= dx-r && q < math.MaxUint64 {
+		q++
+	}
+	return q
+}
+
+// feasible tracks the lines that pass within ε of every point so far (J. O'Rourke, "An on-line algorithm for fitting
+// straight lines between data ranges", CACM 24(9), 1981, in the form of the PGM-index): the two extreme lines, and of
+// the bounds' convex hulls the part that can still become an end of one.
+type feasible struct {
+	n          int
+	flat       [2]point // ends of the line with the least slope: an upper bound, then a lower one
+	steep      [2]point // ends of the line with the greatest slope: a lower bound, then an upper one
+	upper      [maxCapacity]point
+	lower      [maxCapacity]point
+	upperStart int
+	upperEnd   int
+	lowerStart int
+	lowerEnd   int
+}
+
+// add takes the next point, or returns false and changes nothing when no line passes all of them.
+func (f *feasible) add(x uint64, y, eps int64) bool {
+	above, below := point{x, y + eps}, point{x, y - eps}
+	switch {
+	case f.n == 0:
+		f.flat[0], f.steep[0] = above, below
+		f.upper[0], f.lower[0] = above, below
+		f.upperStart, f.lowerStart = 0, 0
+		f.upperEnd, f.lowerEnd = 1, 1
+	case f.n == 1:
+		f.flat[1], f.steep[1] = below, above
+		f.upper[1], f.lower[1] = above, below
+		f.upperEnd, f.lowerEnd = 2, 2
+	case steeper(f.flat[0], f.flat[1], f.flat[1], above), steeper(f.steep[1], below, f.steep[0], f.steep[1]):
+		return false
+	default:
+		if steeper(f.steep[0], f.steep[1], f.steep[0], above) {
+			f.lowerSteep(above)
+		}
+		if steeper(f.flat[0], below, f.flat[0], f.flat[1]) {
+			f.raiseFlat(below)
+		}
+	}
+	f.n++
+	return true
+}
+
+// lowerSteep turns the steepest line down to the new upper bound, around the lower bound that allows most.
+func (f *feasible) lowerSteep(above point) {
+	best := f.lowerStart
+	for i := best + 1; i < f.lowerEnd && !steeper(f.lower[i], above, f.lower[best], above); i++ {
+		best = i
+	}
+	f.steep = [2]point{f.lower[best], above}
+	f.lowerStart = best
+	end := f.upperEnd
+	for end >= f.upperStart+2 && !steeper(f.upper[end-1], above, f.upper[end-2], f.upper[end-1]) {
+		end--
+	}
+	f.upper[end] = above
+	f.upperEnd = end + 1
+}
+
+// raiseFlat turns the flattest line up to the new lower bound, around the upper bound that allows most.
+func (f *feasible) raiseFlat(below point) {
+	best := f.upperStart
+	for i := best + 1; i < f.upperEnd && !steeper(f.upper[best], below, f.upper[i], below); i++ {
+		best = i
+	}
+	f.flat = [2]point{f.upper[best], below}
+	f.upperStart = best
+	end := f.lowerEnd
+	for end >= f.lowerStart+2 && !steeper(f.lower[end-2], f.lower[end-1], f.lower[end-1], below) {
+		end--
+	}
+	f.lower[end] = below
+	f.lowerEnd = end + 1
+}
+
+// slopes returns the feasible interval.
+func (f *feasible) slopes() slopes {
+	if f.n < 2 {
+		return slopes{}
+	}
+	return slopes{
+		min: ratio(f.flat[1].x-f.flat[0].x, f.flat[1].y-f.flat[0].y),
+		max: ratio(f.steep[1].x-f.steep[0].x, f.steep[1].y-f.steep[0].y),
+	}
+}
+
+// optimalRun returns the longest prefix of keys, of at most limit <= maxCapacity, that one line predicts within eps, with
+// its model. Taking longest prefixes gives the fewest segments. At least one key is taken.
+func optimalRun(keys []uint64, eps, limit int) (model, int) {
+	var f feasible
+	keys = keys[:min(len(keys), limit)]
+	for i, k := range keys {
+		if !f.add(k-keys[0], int64(i), int64(eps)) {
+			break
+		}
+	}
+	return fitRun(keys[:f.n], f.slopes(), eps)
+}
+
+// coneRun does the same with the swing filter, which holds the line to the first key: less work a key, and up to 1.4
+// times the segments.
+func coneRun(keys []uint64, eps, limit int) (model, int) {
+	keys = keys[:min(len(keys), limit)]
+	apex, e := point{}, int64(eps)
+	var flat, steep point
+	n := 1
+	for ; n < len(keys); n++ {
+		x := keys[n] - keys[0]
+		above, below := point{x, int64(n) + e}, point{x, int64(n) - e}
+		if n > 1 && (steeper(apex, flat, apex, above) || steeper(apex, below, apex, steep)) {
+			break
+		}
+		if n == 1 || steeper(apex, steep, apex, above) {
+			steep = above
+		}
+		if n == 1 || steeper(apex, below, apex, flat) {
+			flat = below
+		}
+	}
+	var s slopes
+	if n > 1 {
+		s = slopes{ratio(flat.x, flat.y), ratio(steep.x, steep.y)}
+	}
+	return fitRun(keys[:n], s, eps)
+}
+
+// fitRun makes the model of a run, shortened until the code that serves it passes every key.
+func fitRun(keys []uint64, s slopes, eps int) (model, int) {
+	for {
+		m, passed := fit(keys, s, eps)
+		if passed == len(keys) {
+			return m, passed
+		}
+		keys = keys[:max(passed, 1)]
+	}
+}

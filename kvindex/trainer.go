@@ -1,0 +1,128 @@
+package kvindex
+
+// piece is a run of sorted keys that becomes one leaf or one inner segment.
+type piece struct {
+	n     int
+	model model
+}
+
+// trainer cuts sorted keys into pieces. Its methods are pure functions of the keys.
+type trainer struct {
+	eps, capacity int
+	search        Search
+}
+
+// Where a line wins. Searching a plain node costs two or three steps and about two cache lines more than searching a
+// window, and a leaf costs 130 bytes beside its keys: where lines carry fewer keys than this, the smaller number of
+// leaves wins (measured; docs/kvindex.md).
+const learnedRun = 40
+
+// retrainBound is how many keys a piece gets when a node overflows: a quarter of the capacity, so that the pieces take
+// many more keys before they are cut again.
+func (t trainer) retrainBound() int { return max(t.capacity/4, 2) }
+
+// load cuts keys as full as they get.
+func (t trainer) load(keys []uint64) []piece {
+	pieces := make([]piece, 0, len(keys)/t.capacity+1)
+	for len(keys) > 0 {
+		p := t.first(keys)
+		pieces = append(pieces, p)
+		keys = keys[p.n:]
+	}
+	return pieces
+}
+
+// loadInner cuts pivots as full as they get. Pivots are few and hot, so a short line gives way to a plain segment without
+// a probe.
+func (t trainer) loadInner(pivots []uint64) (pieces []piece) {
+	for len(pivots) > 0 {
+		p := t.first(pivots)
+		if whole := min(len(pivots), t.capacity); t.search == SearchAuto && p.n < min(whole, learnedRun) {
+			p = piece{whole, plainModel(whole)}
+		}
+		pieces = append(pieces, p)
+		pivots = pivots[p.n:]
+	}
+	return pieces
+}
+
+// first cuts one piece from the front.
+func (t trainer) first(keys []uint64) piece {
+	if t.search == SearchPlain {
+		n := min(len(keys), t.capacity)
+		return piece{n, plainModel(n)}
+	}
+	m, n := optimalRun(keys, t.eps, t.capacity)
+	return piece{n, m}
+}
+
+// retrain cuts the keys of a node that has changed: into one piece where one will do, otherwise into pieces of at most
+// retrainBound.
+func (t trainer) retrain(keys []uint64) []piece {
+	if len(keys) == 0 {
+		return []piece{{}}
+	}
+	fits := len(keys) <= t.capacity
+	if t.search == SearchPlain {
+		return t.plain(keys, fits)
+	}
+	if fits {
+		if m, n := coneRun(keys, t.eps, t.capacity); n == len(keys) {
+			return []piece{{n, m}}
+		}
+	}
+	pieces := t.load(keys)
+	switch {
+	case fits && len(pieces) == 1:
+		return pieces
+	case t.search == SearchAuto && len(keys) < learnedRun*len(pieces):
+		return t.plain(keys, fits)
+	}
+	sparse := trainer{t.eps, t.retrainBound(), t.search}
+	return sparse.load(keys)
+}
+
+// plain cuts keys into equal pieces that are searched whole: one where they fit, otherwise pieces of half the capacity.
+func (t trainer) plain(keys []uint64, fits bool) []piece {
+	if fits {
+		return []piece{{len(keys), plainModel(len(keys))}}
+	}
+	count := (len(keys)*2 + t.capacity - 1) / t.capacity
+	pieces := make([]piece, 0, count)
+	for i := range count {
+		n := (i+1)*len(keys)/count - i*len(keys)/count
+		pieces = append(pieces, piece{n, plainModel(n)})
+	}
+	return pieces
+}
+
+// The probe's sample: so many stretches, each long enough for two full segments.
+const (
+	probeStretches = 32
+	probeLength    = 2 * maxCapacity
+)
+
+// probe decides for a whole key set whether lines win, by how many keys a segment carries in stretches spread evenly
+// over the keys.
+func (t trainer) probe(keys []uint64) Search {
+	if t.search != SearchAuto {
+		return t.search
+	}
+	sampled, segments := 0, 0
+	for i := range probeStretches {
+		from := i * max(len(keys)-probeLength, 0) / probeStretches
+		stretch := keys[from:min(from+probeLength, len(keys))]
+		for len(stretch) > 0 {
+			_, n := optimalRun(stretch, t.eps, t.capacity)
+			if n == len(stretch) && segments > 0 {
+				break // cut short by the stretch's end
+			}
+			sampled, segments = sampled+n, segments+1
+			stretch = stretch[n:]
+		}
+	}
+	if sampled < learnedRun*segments && t.capacity > learnedRun {
+		return SearchPlain
+	}
+	return SearchAuto
+}

@@ -1,0 +1,178 @@
+package kvindex
+
+import (
+	"fmt"
+	"math"
+)
+
+// Verify walks the whole tree and checks everything that a search relies on: order and range of all keys, the bound of
+// every line with the arithmetic that lookups use, routing, equal depth, and the buffers' states. It reports the first
+// thing that is wrong, with the node's place. It may run beside readers and writers.
+func (x *Index[V]) Verify() error {
+	v := verifier[V]{config: x.config, version: x.version.Load}
+	_, err := v.inner(x.tree(), bounds{0, math.MaxUint64}, "root")
+	return err
+}
+
+// bounds are the least and the greatest key that may stand below a node.
+type bounds struct{ least, most uint64 }
+
+type verifier[V any] struct {
+	config  Config
+	version func() uint64
+}
+
+func mismatch(at, format string, args ...any) error {
+	return fmt.Errorf("kvindex: verify: %s: %s", at, fmt.Sprintf(format, args...))
+}
+
+// inner checks a node and everything below, and returns its height.
+func (v verifier[V]) inner(n *inner[V], b bounds, at string) (height int, err error) {
+	if n == nil {
+		return 0, mismatch(at, "no node")
+	}
+	if n.count < 1 || n.count > v.config.NodeSegments {
+		return 0, mismatch(at, "%d segments, outside 1 to %d", n.count, v.config.NodeSegments)
+	}
+	for i, first := range n.firsts {
+		want := uint64(math.MaxUint64)
+		if i+1 < n.count && len(n.segs[i+1].pivots) > 0 {
+			want = n.segs[i+1].pivots[0]
+		}
+		if first != want {
+			return 0, mismatch(at, "first key of segment %d is %d, its first pivot %d", i+1, first, want)
+		}
+	}
+	for i := range n.count {
+		most := b.most
+		if i+1 < n.count {
+			most = n.firsts[i] - 1
+		}
+		h, err := v.segment(&n.segs[i], bounds{b.least, most}, i == 0, fmt.Sprintf("%s/%d", at, i))
+		if err != nil {
+			return 0, err
+		}
+		if i > 0 && h != height {
+			return 0, mismatch(at, "segment %d is %d levels high, the one before %d", i, h, height)
+		}
+		height = h
+	}
+	return height + 1, nil
+}
+
+// segment checks one segment; first tells that its first child also takes keys below its pivot.
+func (v verifier[V]) segment(s *segment[V], b bounds, first bool, at string) (height int, err error) {
+	n := len(s.pivots)
+	if n < 1 || n > v.config.LeafCapacity || len(s.leaves)+len(s.nodes) != n || (s.leaves != nil) == (s.nodes != nil) {
+		return 0, mismatch(at, "%d pivots, %d leaves, %d nodes: capacity %d", n, len(s.leaves), len(s.nodes),
+			v.config.LeafCapacity)
+	}
+	if err := verifyKeys(s.pivots, &s.model, v.config.InnerEpsilon, at); err != nil {
+		return 0, err
+	}
+	for i, pivot := range s.pivots {
+		below := bounds{pivot, b.most}
+		if i == 0 && first {
+			below.least = b.least
+		}
+		if i+1 < n {
+			below.most = s.pivots[i+1] - 1
+		}
+		if !(first && i == 0) && pivot < b.least || pivot > b.most {
+			return 0, mismatch(at, "pivot %d, outside %d to %d", pivot, b.least, b.most)
+		}
+		where := fmt.Sprintf("%s/%d", at, i)
+		h := 0
+		if s.leaves != nil {
+			err = v.leaf(s.leaves[i].Load(), below, where)
+		} else {
+			h, err = v.inner(s.nodes[i].Load(), below, where)
+		}
+		if err == nil && i > 0 && h != height {
+			err = mismatch(where, "%d levels high, the child before %d", h, height)
+		}
+		if err != nil {
+			return 0, err
+		}
+		height = h
+	}
+	return height, nil
+}
+
+// verifyKeys checks order, and that the model's window holds the predecessor of every key a search can ask for: each
+// key, and the last one before the next.
+func verifyKeys(keys []uint64, m *model, eps int, at string) error {
+	n := len(keys)
+	if int(m.width) > n || n > 0 && m.width == 0 || m.eps != 0 && int(m.eps) != eps {
+		return mismatch(at, "window of %d of %d keys, ε %d", m.width, n, m.eps)
+	}
+	if m.eps == 0 && int(m.width) != n || int(m.width) < n && int(m.width) != 2*int(m.eps)+2 {
+		return mismatch(at, "window of %d of %d keys does not match ε %d", m.width, n, m.eps)
+	}
+	if most := int(m.limit) + int(m.base); most != n-int(m.width) || m.base > 0 {
+		return mismatch(at, "last window begins at %d of %d keys", most, n)
+	}
+	if int(m.width) < n {
+		if m.origin != keys[0] {
+			return mismatch(at, "line from %d, first key %d", m.origin, keys[0])
+		}
+		if i := m.proven(keys); i < n {
+			return mismatch(at, "key %d at %d is predicted more than %d away", keys[i], i, m.eps)
+		}
+	}
+	for i, k := range keys {
+		if i > 0 && keys[i-1] >= k {
+			return mismatch(at, "key %d at %d is not above %d", k, i, keys[i-1])
+		}
+		if got := predecessor(keys, m.start(k), int(m.width), k); got != i {
+			return mismatch(at, "key %d at %d is found at %d", k, i, got)
+		}
+		if i == 0 {
+			continue
+		}
+		if got := predecessor(keys, m.start(k-1), int(m.width), k-1); got != i-1 {
+			return mismatch(at, "key %d, absent or at %d, is found at %d", k-1, i-1, got)
+		}
+	}
+	return nil
+}
+
+func (v verifier[V]) leaf(l *leaf[V], b bounds, at string) error {
+	if l == nil {
+		return mismatch(at, "no leaf")
+	}
+	n := len(l.keys)
+	if n > v.config.LeafCapacity || n != len(l.values) {
+		return mismatch(at, "%d keys, %d values, capacity %d", n, len(l.values), v.config.LeafCapacity)
+	}
+	if err := verifyKeys(l.keys, &l.model, v.config.LeafEpsilon, at); err != nil {
+		return err
+	}
+	if n > 0 && (l.keys[0] < b.least || l.keys[n-1] > b.most) {
+		return mismatch(at, "keys %d to %d, outside %d to %d", l.keys[0], l.keys[n-1], b.least, b.most)
+	}
+	if now := v.version(); l.since > now {
+		return mismatch(at, "version %d, the index is at %d", l.since, now)
+	}
+	return v.buffer(l.buf.Load(), b, at)
+}
+
+func (v verifier[V]) buffer(buf *buffer[V], b bounds, at string) error {
+	if buf == nil {
+		return nil
+	}
+	taken := buf.taken()
+	for i := range buf.states {
+		state := buf.states[i].Load()
+		switch kind := state & slotKind; {
+		case i >= taken && state != slotFree && buf.taken() == taken:
+			return mismatch(at, "slot %d of the buffer has state %d and was not reserved", i, state)
+		case kind == slotFree || kind == slotDead:
+		case state>>2 > v.version():
+			return mismatch(at, "slot %d of the buffer has version %d, the index is at %d", i, state>>2, v.version())
+		case buf.keys[i] < b.least || buf.keys[i] > b.most:
+			return mismatch(at, "slot %d of the buffer has key %d, outside %d to %d", i, buf.keys[i], b.least, b.most)
+		}
+	}
+	return nil
+}

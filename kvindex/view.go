@@ -1,0 +1,226 @@
+package kvindex
+
+import (
+	"iter"
+	"math"
+)
+
+// view is the map as of a version. The live index is the view of the latest one; for older ones, leaves that have been
+// replaced since lead back to what they replaced.
+type view[V any] struct {
+	index   *Index[V]
+	version uint64
+}
+
+// locate finds the leaf of k as of the version, and its range.
+func (w view[V]) locate(k uint64) position[V] {
+	p := locate(w.index.tree(), k, nil)
+	for p.leaf.since > w.version {
+		p.back(k)
+	}
+	return p
+}
+
+// back goes from a leaf to the one that it replaced around k.
+func (p *position[V]) back(k uint64) {
+	var olds *[]*old[V]
+	if p.leaf.before != nil {
+		olds = p.leaf.before.leaves.Load()
+	}
+	if olds == nil {
+		panic("kvindex: snapshot used after Close")
+	}
+	i := len(*olds) - 1
+	for i > 0 && (*olds)[i].from > k {
+		i--
+	}
+	p.leaf = (*olds)[i].leaf
+	if from := (*olds)[i].from; i > 0 && (p.first || from > p.lower) {
+		p.lower, p.first = from, false
+	}
+	if i+1 < len(*olds) {
+		if from := (*olds)[i+1].from; p.last || from < p.upper {
+			p.upper, p.last = from, false
+		}
+	}
+}
+
+// get returns the value of k as of the version.
+func (w view[V]) get(k uint64) (value V, ok bool) {
+	l := w.locate(k).leaf
+	if b, n := l.written(w.version); n > 0 {
+		switch slot, kind := b.newest(k, n, w.version); kind {
+		case slotPut:
+			return b.values[slot], true
+		case slotDel:
+			return value, false
+		}
+	}
+	return l.get(k)
+}
+
+// written returns the leaf's buffer and how many of its slots a version has to look at. Below an older version than the
+// latest, slots must not change any more: those still being filled are killed, and their writers come back with a newer
+// version.
+func (l *leaf[V]) written(version uint64) (*buffer[V], int) {
+	b := l.buf.Load()
+	if b == nil {
+		return nil, 0
+	}
+	n := b.taken()
+	if version != latest {
+		b.settle(n)
+	}
+	return b, n
+}
+
+// ascend yields the pairs with lo <= key <= hi in rising order.
+func (w view[V]) ascend(lo, hi uint64, yield func(uint64, V) bool) {
+	for lo <= hi {
+		p := w.locate(lo)
+		end := hi
+		if !p.last && p.upper <= hi {
+			end = p.upper - 1
+		}
+		if !p.leaf.ascend(w.version, lo, end, yield) || end == hi {
+			return
+		}
+		lo = p.upper
+	}
+}
+
+// descend yields them in falling order.
+func (w view[V]) descend(lo, hi uint64, yield func(uint64, V) bool) {
+	for lo <= hi {
+		p := w.locate(hi)
+		end := lo
+		if !p.first && p.lower > lo {
+			end = p.lower
+		}
+		if !p.leaf.descend(w.version, end, hi, yield) || end == lo {
+			return
+		}
+		hi = p.lower - 1
+	}
+}
+
+// ascend yields the leaf's pairs within [lo, hi] as of a version; false when yield ended it.
+func (l *leaf[V]) ascend(version, lo, hi uint64, yield func(uint64, V) bool) bool {
+	i := l.lowerBound(lo)
+	b, n := l.written(version)
+	if n > 0 {
+		d := b.collect(n, version)
+		for _, slot := range d.slots[:d.n] {
+			k := b.keys[slot]
+			if k < lo {
+				continue
+			}
+			if k > hi {
+				break
+			}
+			for ; i < len(l.keys) && l.keys[i] < k; i++ {
+				if !yield(l.keys[i], l.values[i]) {
+					return false
+				}
+			}
+			if i < len(l.keys) && l.keys[i] == k {
+				i++
+			}
+			if !b.deleted(slot) && !yield(k, b.values[slot]) {
+				return false
+			}
+		}
+	}
+	keys, values := l.keys, l.values
+	for ; i < len(keys) && i < len(values) && keys[i] <= hi; i++ {
+		if !yield(keys[i], values[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+// descend yields the leaf's pairs within [lo, hi] in falling order; false when yield ended it.
+func (l *leaf[V]) descend(version, lo, hi uint64, yield func(uint64, V) bool) bool {
+	i, _ := l.find(hi)
+	if i < len(l.keys) && l.keys[i] > hi || i >= len(l.keys) {
+		i--
+	}
+	b, n := l.written(version)
+	if n > 0 {
+		d := b.collect(n, version)
+		for at := d.n - 1; at >= 0; at-- {
+			slot := d.slots[at]
+			k := b.keys[slot]
+			if k > hi {
+				continue
+			}
+			if k < lo {
+				break
+			}
+			for ; i >= 0 && l.keys[i] > k; i-- {
+				if !yield(l.keys[i], l.values[i]) {
+					return false
+				}
+			}
+			if i >= 0 && l.keys[i] == k {
+				i--
+			}
+			if !b.deleted(slot) && !yield(k, b.values[slot]) {
+				return false
+			}
+		}
+	}
+	for ; i >= 0 && l.keys[i] >= lo; i-- {
+		if !yield(l.keys[i], l.values[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+// ceil returns the first pair at or above k.
+func (w view[V]) ceil(k uint64) (key uint64, value V, ok bool) {
+	w.ascend(k, math.MaxUint64, func(k uint64, v V) bool {
+		key, value, ok = k, v, true
+		return false
+	})
+	return key, value, ok
+}
+
+// floor returns the last pair at or below k.
+func (w view[V]) floor(k uint64) (key uint64, value V, ok bool) {
+	w.descend(0, k, func(k uint64, v V) bool {
+		key, value, ok = k, v, true
+		return false
+	})
+	return key, value, ok
+}
+
+// All yields every pair in rising order of keys. It panics after Close, as all that follow.
+func (x *Index[V]) All() iter.Seq2[uint64, V] { return x.Range(0, math.MaxUint64) }
+
+// From yields the pairs with keys at or above lo in rising order.
+func (x *Index[V]) From(lo uint64) iter.Seq2[uint64, V] { return x.Range(lo, math.MaxUint64) }
+
+// Range yields the pairs with lo <= key <= hi in rising order. Both ends belong to it, so that every key can be named.
+func (x *Index[V]) Range(lo, hi uint64) iter.Seq2[uint64, V] {
+	return func(yield func(uint64, V) bool) { view[V]{x, latest}.ascend(lo, hi, yield) }
+}
+
+// Backward yields every pair in falling order of keys.
+func (x *Index[V]) Backward() iter.Seq2[uint64, V] {
+	return func(yield func(uint64, V) bool) { view[V]{x, latest}.descend(0, math.MaxUint64, yield) }
+}
+
+// Floor returns the pair with the greatest key at or below k.
+func (x *Index[V]) Floor(k uint64) (key uint64, value V, ok bool) { return view[V]{x, latest}.floor(k) }
+
+// Ceil returns the pair with the least key at or above k.
+func (x *Index[V]) Ceil(k uint64) (key uint64, value V, ok bool) { return view[V]{x, latest}.ceil(k) }
+
+// Min returns the pair with the least key.
+func (x *Index[V]) Min() (key uint64, value V, ok bool) { return x.Ceil(0) }
+
+// Max returns the pair with the greatest key.
+func (x *Index[V]) Max() (key uint64, value V, ok bool) { return x.Floor(math.MaxUint64) }
