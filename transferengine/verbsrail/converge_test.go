@@ -49,8 +49,9 @@ func converge(t *testing.T, seed uint64) {
 	n.run(10 * time.Second)
 	n.breakStale() // of before; nobody knew
 	for i, a := range n.nodes {
-		for _, b := range n.nodes[:i+1] {
-			a.connect(n.now, b, 20*time.Second)
+		for j, b := range n.nodes[:i+1] {
+			id := a.connect(n.now, b, 20*time.Second)
+			defer func() { require.NotContains(t, a.downs, id, "%d called %d", i, j) }()
 		}
 	}
 	n.run(10 * time.Second)

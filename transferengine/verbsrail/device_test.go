@@ -151,6 +151,31 @@ func TestHandshakeSurvivesItsQueuePair(t *testing.T) {
 	require.Equal(t, address, b.rail.Address())
 }
 
+func TestWhatArrivesOnTheConnectionProvesIt(t *testing.T) {
+	var cfg verbsrail.Config
+	cfg.SetFault(func(n int) int { return max(0, 1-n) }) // the first datagram is the last
+	a, b := newEngine(t, cfg), newEngine(t, verbsrail.Config{})
+	id, err := a.rail.Connect(time.Now(), b.rail.Address(), time.Now().Add(patience))
+	require.NoError(t, err)
+	until(t, "a is up", func() bool { return a.isUp(id) }, a, b)
+	require.Empty(t, b.ups)
+	a.post(id, withImm(a.write(1, 0, b.remote(), 0, 10), 5))
+	until(t, "the immediate", func() bool { return len(b.immediates) == 1 }, a, b)
+	require.Equal(t, b.ups, []rail.PeerID{b.immediates[0].Peer})
+}
+
+func TestTurnIsDueAfterWhatWasAsked(t *testing.T) {
+	a := newEngine(t, verbsrail.Config{})
+	until(t, "nothing to do", func() bool { return a.turn() == 0 && !a.rail.Arm() })
+	id, err := a.rail.Connect(time.Now(), a.rail.Address(), time.Now().Add(patience))
+	require.NoError(t, err)
+	require.True(t, a.rail.Arm())
+	until(t, "up", func() bool { return a.isUp(id) }, a)
+	until(t, "nothing to do", func() bool { return a.turn() == 0 && !a.rail.Arm() })
+	a.rail.Disconnect(time.Now(), id)
+	require.True(t, a.rail.Arm())
+}
+
 func TestWaitEndsWhenSomethingArrives(t *testing.T) {
 	a, b := newEngine(t, verbsrail.Config{}), newEngine(t, verbsrail.Config{})
 	atA, _ := connect(t, a, b)

@@ -234,9 +234,7 @@ func (h *handshake) tick(now time.Time) {
 		e := h.pending[i]
 		switch {
 		case !now.Before(e.deadline):
-			if e.state == holding {
-				h.refuse(e.to, e.remote.nonce, reasonClosing, "")
-			}
+			// Nothing is said to the peer: if it goes on calling, it is welcome.
 			h.drop(e, fmt.Errorf("%v: %w: %d datagrams were sent", e.to, rail.ErrUnreachable, e.sent))
 		case !now.Before(e.due):
 			e.interval = min(2*e.interval, h.timing.most)

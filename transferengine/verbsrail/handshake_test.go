@@ -206,6 +206,38 @@ func TestDatagramsOfAnEarlierIncarnationChangeNothing(t *testing.T) {
 	n.requireQuiet()
 }
 
+func TestCallSurvivesADatagramOfAnEarlierIncarnation(t *testing.T) {
+	n := newNetwork(t, 1)
+	a, b := n.add(), n.add()
+	b.connect(n.now, a, time.Second)
+	old := n.flying[0]
+	n.run(time.Second)
+	b = n.restart(1)
+	n.breakStale()
+	id := a.connect(n.now, b, time.Second)
+	a.receive(n.now, old.from, old.data) // a is bound to what is gone
+	require.Equal(t, holding, a.ends[b.self].state)
+	n.run(time.Second)
+	n.requireConnected(a, b)
+	require.Contains(t, a.ups, id)
+	require.NotContains(t, a.downs, id)
+	n.requireQuiet()
+}
+
+func TestCallGoesOnWhenThePeerGaveUpAnswering(t *testing.T) {
+	n := newNetwork(t, 1)
+	a, b := n.add(), n.add()
+	b.unheard = true
+	id := a.connect(n.now, b, time.Minute)
+	n.run(testTiming.accept + time.Second) // b accepted, was not heard, and accepted again
+	require.Empty(t, a.downs)
+	b.unheard = false
+	n.run(5 * time.Second)
+	n.requireConnected(a, b)
+	require.Equal(t, []rail.PeerID{id}, a.ups)
+	n.requireQuiet()
+}
+
 func TestRefusals(t *testing.T) {
 	t.Run("no room", func(t *testing.T) {
 		n := newNetwork(t, 1)

@@ -32,15 +32,23 @@ func TestDisconnectTellsTheOtherEnd(t *testing.T) {
 }
 
 func TestDisconnectWithWritesInFlight(t *testing.T) {
-	a, b := newEngine(t, verbsrail.Config{}), newEngine(t, verbsrail.Config{})
-	id, _ := connect(t, a, b)
-	for i := range 200 {
-		a.post(id, a.write(uint64(i), 0, b.remote(), 0, 100_000))
+	for name, drain := range map[string]time.Duration{
+		"queues drain":   time.Hour,
+		"no time for it": 1,
+	} {
+		t.Run(name, func(t *testing.T) {
+			a, b := newEngine(t, verbsrail.Config{DrainTimeout: drain}), newEngine(t, verbsrail.Config{})
+			id, _ := connect(t, a, b)
+			for i := range 200 {
+				a.post(id, a.write(uint64(i), 0, b.remote(), 0, 100_000))
+			}
+			a.rail.Disconnect(time.Now(), id)
+			until(t, "down", a.isDown(id), a, b)
+			failed := requireAllOnce(t, a, 200)
+			require.Positive(t, failed)
+			require.ErrorIs(t, a.downs[id], net.ErrClosed)
+		})
 	}
-	a.rail.Disconnect(time.Now(), id)
-	until(t, "down", a.isDown(id), a, b)
-	requireAllOnce(t, a, 200)
-	require.ErrorIs(t, a.downs[id], net.ErrClosed)
 }
 
 func TestDisconnectWhileConnecting(t *testing.T) {

@@ -125,9 +125,11 @@ func TestMoreImmediatesThanGranted(t *testing.T) {
 func TestEventsThatDoNotFitAreHeldBack(t *testing.T) {
 	a, b := newEngine(t, verbsrail.Config{}), newEngine(t, verbsrail.Config{})
 	id, _ := connect(t, a, b)
+	var batch []rail.Write
 	for i := range 50 {
-		a.post(id, withImm(a.write(uint64(i), 0, b.remote(), 0, 4), uint32(i)))
+		batch = append(batch, withImm(a.write(uint64(i), 0, b.remote(), 0, 4), uint32(i)))
 	}
+	a.post(id, batch...) // one completion
 	for end := time.Now().Add(patience); a.completed < 50 || len(b.immediates) < 50; {
 		require.True(t, time.Now().Before(end))
 		for _, e := range []*engine{a, b} {
@@ -184,7 +186,8 @@ func TestRefusedByThePeersMemory(t *testing.T) {
 		"bounds": func(w *rail.Write) { w.RemoteAddr += memorySize - 100 },
 	} {
 		t.Run(name, func(t *testing.T) {
-			a, b := newEngine(t, verbsrail.Config{}), newEngine(t, verbsrail.Config{})
+			patient := verbsrail.Config{DrainTimeout: time.Hour}
+			a, b := newEngine(t, patient), newEngine(t, patient)
 			id, atB := connect(t, a, b)
 			var batch []rail.Write
 			for i := range 20 {
