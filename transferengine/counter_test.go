@@ -136,3 +136,25 @@ func TestLostPeersDoNotFillMemory(t *testing.T) {
 	}
 	require.NotZero(t, receiver.Stats().ImmediatesDropped)
 }
+
+// TestWhatWasTakenCrowdsNothingOut has peers come and go, of which only the first left something.
+func TestWhatWasTakenCrowdsNothingOut(t *testing.T) {
+	w := newWorld(t, newSeed(t))
+	receiver := w.open(transferengine.Config{MaxImmediates: 5})
+	dest := register(t, receiver, make([]byte, 8)).Descriptor()
+	for round := range uint32(5) {
+		sender := w.open(transferengine.Config{})
+		to, from := w.connect(sender, receiver)
+		p := pair{world: w, a: sender, toB: to, descriptor: dest}
+		p.send(100, 1)
+		for imm := range uint32(4) {
+			p.send(imm, 1)
+			require.NoError(t, receiver.Counter(imm).Wait(t.Context(), 1, from))
+		}
+		w.fabric.kill(fmt.Sprintf("192.0.2.%d", round+2))
+		w.settle()
+	}
+	require.NoError(t, receiver.Counter(100).Wait(t.Context(), 4))
+	require.EqualValues(t, 1, receiver.Counter(100).Value())
+	require.Zero(t, receiver.Stats().ImmediatesDropped)
+}

@@ -2,6 +2,7 @@ package transferengine
 
 import (
 	"context"
+	"runtime"
 	"time"
 
 	"github.com/weftrdma/weft/transferengine/rail"
@@ -21,6 +22,21 @@ func (e *Engine) StartConnect(address Address) (ended func() (*Peer, bool, error
 
 // Finished tells whether the transfer is done, without doing any work.
 func (t *Transfer) Finished() bool { return t.state.Load() == finished }
+
+// Drive makes the caller the driver, until it leaves.
+func (e *Engine) Drive() (leave func()) {
+	if !e.progress.take() {
+		panic("somebody drives")
+	}
+	return e.progress.leave
+}
+
+// AwaitWaiters returns when n goroutines sleep until they may drive.
+func (e *Engine) AwaitWaiters(n int32) {
+	for e.progress.hot.length.Load() < n {
+		runtime.Gosched()
+	}
+}
 
 // Claimed is how many counters the engine keeps.
 func (e *Engine) Claimed() int {

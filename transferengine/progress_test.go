@@ -160,6 +160,9 @@ func TestAnUnwaitedWriteIsSent(t *testing.T) {
 			require.NoError(t, p.a.Write(&transfers[i], p.all(1)))
 			require.NoError(t, p.b.Counter(1).Wait(ctx, 1, p.toA))
 		}
+		for i := range transfers {
+			require.NoError(t, transfers[i].Wait(ctx))
+		}
 	})
 }
 

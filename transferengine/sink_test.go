@@ -1,0 +1,149 @@
+package transferengine_test
+
+import (
+	"context"
+	"net"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/weftrdma/weft/internal/rdmatest"
+	"github.com/weftrdma/weft/transferengine"
+	"github.com/weftrdma/weft/transferengine/rail"
+)
+
+// sink is a rail with one peer that takes every write and completes it in the next turn, so that what a test measures is
+// the engine. Every write with an immediate also arrives back.
+type sink struct {
+	rail.Rail // the fake's, for what is not measured
+	up        bool
+	events    []rail.Event
+
+	// Contracts that a rail can break.
+	forgetful bool // writes never come back
+	stubborn  bool // peers never go down
+}
+
+const sinkPeer rail.PeerID = 1
+
+func (s *sink) Open(i rail.Incarnation) (rail.Rail, error) { return s, nil }
+
+func (s *sink) Peer(rail.PeerID) rail.PeerInfo { return rail.PeerInfo{Name: "sink"} }
+
+func (s *sink) Connect(time.Time, []byte, time.Time) (rail.PeerID, error) {
+	if !s.up {
+		s.events = append(s.events, rail.Event{Kind: rail.PeerUp, Peer: sinkPeer})
+	}
+	s.up = true
+	return sinkPeer, nil
+}
+
+func (s *sink) Disconnect(time.Time, rail.PeerID) {
+	if s.stubborn {
+		return
+	}
+	s.events = append(s.events, rail.Event{Kind: rail.PeerDown, Peer: sinkPeer})
+}
+
+func (s *sink) Post(_ rail.PeerID, writes []rail.Write) (int, error) {
+	if s.forgetful {
+		return len(writes), nil
+	}
+	for i := range writes {
+		if writes[i].HasImm {
+			s.events = append(s.events, rail.Event{Kind: rail.Immediate, Peer: sinkPeer, Imm: writes[i].Imm})
+		}
+		s.events = append(s.events, rail.Event{Kind: rail.Completed, Peer: sinkPeer, Token: writes[i].Token})
+	}
+	return len(writes), nil
+}
+
+func (s *sink) Turn(_ time.Time, events []rail.Event) (int, time.Time) {
+	n := copy(events, s.events)
+	s.events = s.events[:copy(s.events, s.events[n:])]
+	return n, time.Time{}
+}
+
+// toSink is an engine whose one peer is a sink.
+func toSink(t testing.TB, driven bool) *pair { return toRail(t, &sink{}, driven) }
+
+func toRail(t testing.TB, s *sink, driven bool) *pair {
+	fake, err := newFabric(t, 1).at("192.0.2.1").Open(rail.Incarnation{})
+	require.NoError(t, err)
+	s.Rail = fake
+	config := transferengine.Config{Rails: []rail.Opener{s}, CloseTimeout: 10 * time.Millisecond}
+	open := transferengine.OpenUndriven
+	if driven {
+		open = transferengine.Open
+	}
+	p := &pair{world: &world{t: t, clock: time.Unix(1e9, 0)}}
+	p.a, err = open(config)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.Equal(t, s.stubborn, p.a.Close() != nil) })
+	var address transferengine.Address // of the fake's kind, and of no incarnation
+	require.NoError(t, address.UnmarshalBinary(message("WtAD", field(1, make([]byte, 16)...),
+		field(2, append([]byte{4}, "fake\x00\x01a"...)...))))
+	if driven {
+		p.toB, err = p.a.Connect(rdmatest.Context(t, 10*time.Second), address)
+		require.NoError(t, err)
+	} else {
+		ended, err := p.a.StartConnect(address)
+		require.NoError(t, err)
+		p.settle1(p.a)
+		p.toB, _, err = ended()
+		require.NoError(t, err)
+	}
+	p.source = register(t, p.a, make([]byte, 1<<20))
+	one := []byte{0, 0, 0, 0, 0, 0, 0, 1}
+	require.NoError(t, p.descriptor.UnmarshalBinary(message("WtDS", field(1, make([]byte, 16)...),
+		field(2, append(one, 0, 0, 0, 0, 0, 16, 0, 0)...), field(3, 1), field(4, one...), field(5, one...))))
+	return p
+}
+
+// TestARailThatForgetsWritesHangsNobody has a peer come down while the rail still owes completions.
+func TestARailThatForgetsWritesHangsNobody(t *testing.T) {
+	s := &sink{forgetful: true}
+	p := toRail(t, s, false)
+	var tr transferengine.Transfer
+	require.NoError(t, p.a.Write(&tr, p.all(1)))
+	p.settle1(p.a)
+	require.False(t, tr.Finished())
+	s.events = append(s.events, rail.Event{Kind: rail.PeerDown, Peer: sinkPeer, Err: rail.ErrPeerGone},
+		rail.Event{Kind: rail.Completed, Peer: sinkPeer}, rail.Event{Kind: rail.Completed, Peer: sinkPeer, Token: 1 << 31},
+		rail.Event{Kind: rail.Immediate, Peer: sinkPeer}, rail.Event{Kind: rail.PeerDown, Peer: sinkPeer})
+	p.settle1(p.a)
+	require.ErrorIs(t, tr.Err(), rail.ErrPeerGone)
+	require.ErrorContains(t, tr.Err(), "maybe delivered")
+	require.EqualValues(t, 4, p.a.Stats().Stray, "what fits nothing is counted, and harms nobody")
+}
+
+// TestCloseIsBounded has a rail that never takes a peer down.
+func TestCloseIsBounded(t *testing.T) {
+	p := toRail(t, &sink{forgetful: true, stubborn: true}, true)
+	var tr transferengine.Transfer
+	empty := transferengine.Write{Peer: p.toB, Dest: &p.descriptor, HasImm: true}
+	require.NoError(t, p.a.Write(&tr, empty))
+	err := p.a.Shutdown(ended(t))
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	require.ErrorContains(t, err, "1 peers and 1 requests are left after 10ms (Config.CloseTimeout)")
+	require.False(t, tr.Finished(), "the rail may still use its memory")
+	require.NoError(t, p.source.Close())
+	require.Error(t, p.a.Close())
+	require.ErrorIs(t, tr.Wait(t.Context()), net.ErrClosed)
+	require.ErrorIs(t, p.toB.Err(), net.ErrClosed)
+}
+
+// TestALeftWorkerGoesToWhoWaits has no back-up goroutine.
+func TestALeftWorkerGoesToWhoWaits(t *testing.T) {
+	p := toSink(t, false)
+	ctx := rdmatest.Context(t, 20*time.Second)
+	var tr transferengine.Transfer
+	leave := p.a.Drive()
+	require.NoError(t, p.a.Write(&tr, p.all(1)))
+	done := make(chan error, 1)
+	go func() { done <- tr.Wait(ctx) }()
+	p.a.AwaitWaiters(1)
+	leave()
+	require.NoError(t, <-done)
+}
