@@ -1,0 +1,6 @@
+package inventory
+
+var (
+	FindLibrary = findLibrary
+	NewPort     = newPort
+)
