@@ -1,0 +1,94 @@
+// Command bench compares kvindex with google/btree, tidwall/btree and binary search in one run: every measurement takes
+// all of them in turn, round after round, and what is printed are medians with the least and the greatest.
+package main
+
+import (
+	"flag"
+	"fmt"
+	"log"
+	"os"
+	"runtime"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+)
+
+func main() {
+	log.SetFlags(0)
+	sets := flag.String("sets", strings.Join(setNames, ","), "key sets, of "+strings.Join(setNames, " "))
+	run := flag.String("run", strings.Join(benchNames(), ","), "measurements, of "+strings.Join(benchNames(), " "))
+	rounds := flag.Int("rounds", 5, "rounds of each measurement")
+	flag.Parse()
+	fmt.Printf("%s, %d CPUs, %s, %d rounds; %s\n", runtime.Version(), runtime.NumCPU(), cpuName(), *rounds, loadAverage())
+	for _, set := range strings.Split(*sets, ",") {
+		keys := keySet(set)
+		fmt.Printf("\n%s, %d keys\n", set, len(keys))
+		out := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
+		for _, b := range benches {
+			if slices.Contains(strings.Split(*run, ","), b.name) {
+				measure(out, b, newInput(keys), *rounds)
+				out.Flush()
+			}
+		}
+	}
+	fmt.Printf("\n%s\n", loadAverage())
+}
+
+// contender is one thing measured: prepare builds it and returns what is timed, which returns how many operations it did.
+type contender struct {
+	name    string
+	prepare func(in *input) func() int
+}
+
+type bench struct {
+	name       string
+	unit       string
+	contenders []contender
+}
+
+// measure runs all contenders of a benchmark in turn, and prints a line for each.
+func measure(out *tabwriter.Writer, b bench, in *input, rounds int) {
+	results := make([][]float64, len(b.contenders))
+	allocs := make([]float64, len(b.contenders))
+	bodies := make([]func() int, len(b.contenders))
+	for round := range rounds {
+		for i, c := range b.contenders {
+			if bodies[i] == nil || b.fresh() {
+				bodies[i] = c.prepare(in)
+			}
+			runtime.GC()
+			ns, a := timed(bodies[i])
+			results[i] = append(results[i], ns)
+			allocs[i] = a
+			if b.fresh() {
+				bodies[i] = nil
+			}
+			_ = round
+		}
+	}
+	for i, c := range b.contenders {
+		slices.Sort(results[i])
+		r := results[i]
+		fmt.Fprintf(out, "%s\t%s\t%.1f\t[%.1f, %.1f]\t%s\t%.3f allocs\n", b.name, c.name, r[len(r)/2], r[0], r[len(r)-1],
+			b.unit, allocs[i])
+	}
+}
+
+// fresh tells whether a measurement uses up what it measures.
+func (b bench) fresh() bool { return strings.HasPrefix(b.name, "put") || b.name == "load" }
+
+// timed gives the nanoseconds of process CPU and the allocations an operation took, the collector's included where it
+// works in the background. For reads that is the wall time too.
+func timed(body func() int) (ns, allocs float64) {
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	start := processCPU()
+	n := body()
+	took := processCPU() - start
+	runtime.ReadMemStats(&after)
+	return float64(took) / float64(n), float64(after.Mallocs-before.Mallocs) / float64(n)
+}
+
+// since is for what takes several goroutines, where wall time is what counts.
+func since(start time.Time, n int) float64 { return float64(time.Since(start)) / float64(n) }

@@ -1,0 +1,227 @@
+package main
+
+import (
+	"log"
+	"slices"
+
+	googlebtree "github.com/google/btree"
+	"github.com/tidwall/btree"
+
+	"github.com/weftrdma/weft/kvindex"
+)
+
+type pair struct{ key, value uint64 }
+
+func less(a, b pair) bool { return a.key < b.key }
+
+var benches = []bench{
+	{"get", "ns", []contender{{"kvindex", getIndex}, {"google", getGoogle}, {"tidwall", getTidwall}, {"binary search", getBinary}}},
+	{"batch64", "ns", []contender{{"kvindex", batchIndex}}},
+	{"scan10", "ns", []contender{{"kvindex", scanIndex}, {"google", scanGoogle}, {"tidwall", scanTidwall}}},
+	{"load", "ns", []contender{{"kvindex", loadIndex}, {"tidwall", loadTidwall}}},
+	{"put", "ns CPU", []contender{{"kvindex", putIndex}, {"kvindex blind", putBlindIndex}, {"google", putGoogle}, {"tidwall", putTidwall}}},
+}
+
+func benchNames() (names []string) {
+	for _, b := range benches {
+		names = append(names, b.name)
+	}
+	return names
+}
+
+// sink keeps what is read alive.
+var sink uint64
+
+func loaded(in *input) *kvindex.Index[uint64] {
+	x, err := kvindex.BulkLoad(func(yield func(uint64, uint64) bool) {
+		for _, k := range in.keys {
+			if !yield(k, k) {
+				return
+			}
+		}
+	}, kvindex.Config{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	return x
+}
+
+func googleTree(keys []uint64) *googlebtree.BTreeG[pair] {
+	t := googlebtree.NewG(64, less)
+	for _, k := range keys {
+		t.ReplaceOrInsert(pair{k, k})
+	}
+	return t
+}
+
+func tidwallMap(keys []uint64) *btree.Map[uint64, uint64] {
+	t := new(btree.Map[uint64, uint64])
+	for _, k := range keys {
+		t.Load(k, k)
+	}
+	return t
+}
+
+func getIndex(in *input) func() int {
+	x := loaded(in)
+	return func() int {
+		for _, k := range in.probes {
+			v, _ := x.Get(k)
+			sink += v
+		}
+		return len(in.probes)
+	}
+}
+
+func getGoogle(in *input) func() int {
+	t := googleTree(in.keys)
+	return func() int {
+		for _, k := range in.probes {
+			v, _ := t.Get(pair{key: k})
+			sink += v.value
+		}
+		return len(in.probes)
+	}
+}
+
+func getTidwall(in *input) func() int {
+	t := tidwallMap(in.keys)
+	return func() int {
+		for _, k := range in.probes {
+			v, _ := t.Get(k)
+			sink += v
+		}
+		return len(in.probes)
+	}
+}
+
+func getBinary(in *input) func() int {
+	values := slices.Clone(in.keys)
+	return func() int {
+		for _, k := range in.probes {
+			i, _ := slices.BinarySearch(in.keys, k)
+			sink += values[i]
+		}
+		return len(in.probes)
+	}
+}
+
+func batchIndex(in *input) func() int {
+	x := loaded(in)
+	values, found := make([]uint64, 64), make([]bool, 64)
+	return func() int {
+		for p := in.probes; len(p) >= 64; p = p[64:] {
+			x.GetBatch(p[:64], values, found)
+			sink += values[0]
+		}
+		return len(in.probes)
+	}
+}
+
+const scanned = 10
+
+func scanIndex(in *input) func() int {
+	x := loaded(in)
+	return func() int {
+		for _, k := range in.probes[:probes/5] {
+			n := 0
+			for _, v := range x.From(k) {
+				sink += v
+				if n++; n == scanned {
+					break
+				}
+			}
+		}
+		return probes / 5
+	}
+}
+
+func scanGoogle(in *input) func() int {
+	t := googleTree(in.keys)
+	return func() int {
+		for _, k := range in.probes[:probes/5] {
+			n := 0
+			t.AscendGreaterOrEqual(pair{key: k}, func(p pair) bool {
+				sink += p.value
+				n++
+				return n < scanned
+			})
+		}
+		return probes / 5
+	}
+}
+
+func scanTidwall(in *input) func() int {
+	t := tidwallMap(in.keys)
+	return func() int {
+		for _, k := range in.probes[:probes/5] {
+			n := 0
+			t.Ascend(k, func(_, v uint64) bool {
+				sink += v
+				n++
+				return n < scanned
+			})
+		}
+		return probes / 5
+	}
+}
+
+func loadIndex(in *input) func() int {
+	return func() int {
+		loaded(in)
+		return len(in.keys)
+	}
+}
+
+func loadTidwall(in *input) func() int {
+	return func() int {
+		tidwallMap(in.keys)
+		return len(in.keys)
+	}
+}
+
+func putIndex(in *input) func() int {
+	x, err := kvindex.New[uint64](kvindex.Config{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	return func() int {
+		for _, k := range in.shuffle {
+			x.Put(k, k)
+		}
+		return len(in.shuffle)
+	}
+}
+
+func putBlindIndex(in *input) func() int {
+	x, err := kvindex.New[uint64](kvindex.Config{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	return func() int {
+		for _, k := range in.shuffle {
+			x.PutBlind(k, k)
+		}
+		return len(in.shuffle)
+	}
+}
+
+func putGoogle(in *input) func() int {
+	t := googlebtree.NewG(64, less)
+	return func() int {
+		for _, k := range in.shuffle {
+			t.ReplaceOrInsert(pair{k, k})
+		}
+		return len(in.shuffle)
+	}
+}
+
+func putTidwall(in *input) func() int {
+	var t btree.Map[uint64, uint64]
+	return func() int {
+		for _, k := range in.shuffle {
+			t.Set(k, k)
+		}
+		return len(in.shuffle)
+	}
+}
