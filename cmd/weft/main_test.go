@@ -1,0 +1,171 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"runtime/debug"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/weftrdma/weft/cmd/weft/internal/filetransfer"
+	"github.com/weftrdma/weft/internal/rdmatest"
+)
+
+func TestMain(m *testing.M) {
+	rdmatest.Main(m, rdmatest.Children{"weft": weftChild, "stuck receiver": stuckReceiver, "stuck sender": stuckSender})
+}
+
+// weft runs a command line.
+func weft(t *testing.T, args ...string) (status int, stdout, stderr string) {
+	t.Helper()
+	var out, err bytes.Buffer
+	status = run(rdmatest.Context(t, patience), args, &out, &err)
+	return status, out.String(), err.String()
+}
+
+func TestHelp(t *testing.T) {
+	status, out, _ := weft(t, "--help")
+	require.Zero(t, status)
+	for _, command := range []string{"info", "doctor", "recv", "send"} {
+		require.Contains(t, out, "  "+command+" ")
+		status, out, _ := weft(t, command, "--help")
+		require.Zero(t, status)
+		for _, text := range []string{"--json", "Exit status: 0", "weft " + command} {
+			require.Contains(t, out, text, command)
+		}
+	}
+}
+
+func TestWrongCommandLines(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "file")
+	require.NoError(t, os.WriteFile(file, nil, 0o644))
+	for text, args := range map[string][]string{
+		"name a command":                         {},
+		`unknown command "copy"`:                 {"copy"},
+		"unknown flag: --speed":                  {"send", "--speed", file, "192.0.2.1:7471"},
+		"only received 1":                        {"send", file},
+		"the last argument is the receiver":      {"send", file, "192.0.2.1"},
+		"unknown command":                        {"recv", "somewhere"},
+		"recv needs --dir":                       {"recv"},
+		"--window 4095: from 4096 to 1073741824": {"recv", "--dir", ".", "--window", "4095"},
+		"--window 1073741825":                    {"recv", "--dir", ".", "--window", "1073741825"},
+		"--rail sim: this build has one kind":    {"recv", "--dir", ".", "--rail", "sim"},
+		"--rail tcp:eth0: this build has one":    {"send", "--rail", "tcp:eth0", file, "192.0.2.1:7471"},
+		"--rail verbs:: the device is missing":   {"recv", "--dir", ".", "--rail", "verbs:"},
+	} {
+		status, out, err := weft(t, args...)
+		require.Equal(t, statusUsage, status, args)
+		require.Contains(t, err, text)
+		require.Contains(t, err, "weft --help")
+		require.Empty(t, out)
+	}
+}
+
+// TestFailures are of commands that were right; with --json they print an object.
+func TestFailures(t *testing.T) {
+	dir := t.TempDir()
+	for text, args := range map[string][]string{
+		"no such file":                  {"send", filepath.Join(dir, "absent"), "192.0.2.1:7471"},
+		"is a folder":                   {"send", dir, "192.0.2.1:7471"},
+		"no such file or directory":     {"recv", "--dir", filepath.Join(dir, "absent")},
+		"`weft doctor` says what to do": {"recv", "--dir", dir, "--rail", "verbs:no_such_device"},
+	} {
+		status, out, err := weft(t, args...)
+		require.Equal(t, statusFailed, status, args)
+		require.Contains(t, err, text)
+		require.Empty(t, out)
+		status, out, _ = weft(t, append(args, "--json")...)
+		require.Equal(t, statusFailed, status)
+		var result struct{ Error string }
+		require.NoError(t, json.Unmarshal([]byte(out), &result))
+		require.Contains(t, result.Error, text)
+	}
+}
+
+// TestInfo holds on every machine, with and without libibverbs and devices.
+func TestInfo(t *testing.T) {
+	status, out, err := weft(t, "info")
+	require.Zero(t, status, err)
+	require.Contains(t, out, "libibverbs")
+	require.Contains(t, out, "device")
+	status, out, err = weft(t, "info", "--json")
+	require.Zero(t, status, err)
+	var result infoResult
+	require.NoError(t, json.Unmarshal([]byte(out), &result))
+	require.NotEmpty(t, result.Build.Go)
+	require.NotNil(t, result.Devices)
+	require.Len(t, result.Libraries, 1)
+}
+
+func TestBuild(t *testing.T) {
+	b := newBuild(&debug.BuildInfo{Main: debug.Module{Version: "v1.2.3"}, Settings: []debug.BuildSetting{
+		{Key: "-tags", Value: "efa,cuda"}, {Key: "CGO_ENABLED", Value: "1"}, {Key: "vcs.revision", Value: "abc"},
+	}}, nil)
+	require.Equal(t, "v1.2.3", b.Version)
+	require.Equal(t, "abc", b.Revision)
+	require.Equal(t, []string{"efa", "cuda"}, b.Tags)
+	require.Equal(t, []string{"verbs"}, b.Rails)
+	require.True(t, b.CGO)
+	require.Empty(t, newBuild(nil, errors.ErrUnsupported).Rails)
+}
+
+func TestDoctor(t *testing.T) {
+	status, out, _ := weft(t, "doctor", "--json")
+	var result doctorResult
+	require.NoError(t, json.Unmarshal([]byte(out), &result))
+	require.NotEmpty(t, result.Findings)
+	require.Equal(t, result.Broken > 0, status == statusFailed)
+	again, text, _ := weft(t, "doctor")
+	require.Equal(t, status, again)
+	for _, f := range result.Findings {
+		require.Contains(t, text, f.Check+": "+f.Text+"\n")
+		if f.Fix != "" {
+			require.Contains(t, text, "fix: "+f.Fix+"\n")
+		}
+	}
+}
+
+func TestReportTransfer(t *testing.T) {
+	report := filetransfer.Report{Peer: "192.0.2.1:7471", Seconds: 2, RDMABytes: 4096, ControlBytes: 77,
+		Files: []filetransfer.FileReport{{Name: "good", Bytes: 4096, SHA256: "abc"}, {Name: "bad", Bytes: 1, Error: "exists"}}}
+	var out, stderr bytes.Buffer
+	a := &app{stdout: &out, stderr: &stderr}
+	require.ErrorIs(t, a.reportTransfer(newTransferResult("verbs:rxe0", report, nil)), errReported)
+	require.Equal(t, "abc  good  4.0 KiB\n1 of 2 files, 4.0 KiB in 2.00 s, 2.0 KiB/s, by RDMA over verbs:rxe0, with 192.0.2.1:7471\n",
+		out.String())
+	require.Equal(t, "weft: 192.0.2.1:7471, bad: refused: exists\n", stderr.String())
+
+	out.Reset()
+	a.json = true
+	require.ErrorIs(t, a.reportTransfer(newTransferResult("verbs:rxe0", report, errors.New("broke off"))), errReported)
+	require.JSONEq(t, `{"rail":"verbs:rxe0","peer":"192.0.2.1:7471","seconds":2,"bytes_per_second":2048,"control_bytes":77,
+		"rdma_bytes":4096,"error":"broke off","files":[{"name":"good","bytes":4096,"sha256":"abc"},
+		{"name":"bad","bytes":1,"error":"exists"}]}`, out.String())
+
+	report.Files = report.Files[:1]
+	require.NoError(t, a.reportTransfer(newTransferResult("verbs:rxe0", report, nil)))
+	require.Equal(t, []filetransfer.FileReport{}, newTransferResult("verbs:rxe0", filetransfer.Report{}, nil).Files)
+}
+
+func TestFormatBytes(t *testing.T) {
+	for text, n := range map[string]float64{"0 B": 0, "1023 B": 1023, "1.0 KiB": 1024, "52.4 MiB": 52.4 * (1 << 20),
+		"2048.0 EiB": 1 << 71} {
+		require.Equal(t, text, formatBytes(n))
+	}
+}
+
+// TestProgressBar: nothing is drawn where there is no terminal.
+func TestProgressBar(t *testing.T) {
+	var stderr bytes.Buffer
+	a := &app{stderr: &stderr}
+	for _, files := range [][]filetransfer.Source{nil, {{Size: 100}}} {
+		p := a.newProgress(files)
+		p.moved(50)
+		p.end()
+	}
+	require.Empty(t, stderr.String())
+}

@@ -1,0 +1,73 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+
+	"github.com/spf13/cobra"
+
+	"github.com/weftrdma/weft/cmd/weft/internal/filetransfer"
+)
+
+// sendOptions are the flags and arguments of send.
+type sendOptions struct {
+	rail     string
+	relative bool
+	files    []string
+	to       string
+}
+
+func (a *app) sendCommand() *cobra.Command {
+	var o sendOptions
+	c := &cobra.Command{
+		Use:   "send [flags] FILE… HOST:PORT",
+		Short: "Send files to a receiver",
+		Long: `Send files to a weft recv that listens on HOST:PORT.
+
+Addresses, names, sizes and hashes go over TCP to HOST:PORT; all bytes of the
+files go by RDMA. The receiver compares the SHA-256 of what arrived with that of
+what was sent before a file gets its name. Files arrive under the last element
+of their path, or with --relative under the path as it was given.
+
+With --json the result is one object: rail, peer, files (name, bytes, sha256,
+error), seconds, bytes_per_second, control_bytes (over TCP, both ways) and
+rdma_bytes (by RDMA).
+
+Exit status: 0 when every file is in place with its hash compared; 1 when one is
+not, and standard error says why; 2 when the command line was wrong.`,
+		Args: cobra.MinimumNArgs(2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			o.files, o.to = args[:len(args)-1], args[len(args)-1]
+			return a.send(cmd.Context(), o)
+		},
+	}
+	c.Flags().StringVar(&o.rail, "rail", "verbs", railHelp)
+	c.Flags().BoolVar(&o.relative, "relative", false, "keep the folders of the paths, which must lead below this one")
+	return c
+}
+
+func (a *app) send(ctx context.Context, o sendOptions) (err error) {
+	if _, _, err := net.SplitHostPort(o.to); err != nil {
+		return &usageError{fmt.Errorf("the last argument is the receiver, HOST:PORT: %w", err)}
+	}
+	files, err := filetransfer.Sources(o.files, o.relative)
+	if err != nil {
+		return err
+	}
+	engine, rail, err := openEngine(o.rail)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, engine.Close()) }()
+	conn, err := dial(ctx, o.to)
+	if err != nil {
+		return err
+	}
+	progress := a.newProgress(files)
+	sender := filetransfer.Sender{Engine: engine, Progress: progress.moved}
+	report, err := sender.Send(ctx, conn, files)
+	progress.end()
+	return a.reportTransfer(newTransferResult(rail, report, err))
+}

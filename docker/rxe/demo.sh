@@ -1,0 +1,112 @@
+#!/bin/bash
+# Moves real files between two processes by RDMA and verifies them: a tar of at least 50 MiB made from the Go distribution,
+# and single files of it. It hashes what it reads back from disk, and looks at the device's own packet counter.
+#
+# The part that needs an RDMA device runs where run.sh finds one: as `demo.sh inside FOLDER`.
+set -euo pipefail
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+
+fail() { echo "demo: $*" >&2; exit 1; }
+say() { echo "demo: $*"; }
+
+# prepare FOLDER: builds weft and the files to move.
+prepare() {
+  local work=$1 goroot part
+  (cd "$here/../.." && go build -o "$work/weft" ./cmd/weft)
+  goroot=$(go env GOROOT)
+  mkdir "$work/files"
+  tar -C "$goroot" -cf "$work/files/go.tar" --files-from /dev/null
+  for part in src/runtime src/net src/crypto src/cmd/compile src/cmd/internal src/cmd/vendor src/cmd/go bin src pkg; do
+    [ "$(stat -c %s "$work/files/go.tar")" -lt $((50 << 20)) ] || break # enough, whatever this version's parts weigh
+    tar -C "$goroot" -rf "$work/files/go.tar" "$part"
+  done
+  [ "$(stat -c %s "$work/files/go.tar")" -ge $((50 << 20)) ] || fail "$goroot has no 50 MiB of files"
+  cp "$goroot/bin/gofmt" "$goroot/VERSION" "$goroot/src/net/http/server.go" "$work/files/"
+  : >"$work/files/empty"
+  (cd "$work/files" && sha256sum -- * >"$work/sums")
+  say "$(wc -l <"$work/sums") files, $(du -cb "$work"/files/* | tail -1 | cut -f1) bytes, made from $goroot"
+}
+
+# number FILE: the number in a file of /sys. The kernel keeps device counters for 10 ms: wait for new ones.
+number() { sleep 0.05; cat "$1"; }
+
+# json KEY: the first number or string of that key in the JSON on standard input.
+json() { grep -o "\"$1\":\"\?[^,\"}]*" | head -1 | sed 's/^[^:]*:"\?//'; }
+
+# pick_device: sets device, address and mtu to those of the first active port that has an IP address.
+pick_device() {
+  local info=$1
+  device=$(basename "$(dirname "$(dirname "$(dirname "$(grep -ls ACTIVE /sys/class/infiniband/*/ports/*/state | head -1)")")")")
+  info=$(sed 's/{"name":/\n&/g' "$info" | grep "^{\"name\":\"$device\"") # one device a line
+  mtu=$(json active_mtu <<<"$info")
+  address=$(grep -o '{[^{}]*"chosen":true[^{}]*}' <<<"$info" | head -1 | json gid)
+  case $address in
+  *.*) ;;
+  *) address=127.0.0.1 ;; # the control connection can be anywhere; the files do not take it
+  esac
+}
+
+# pick_counter: sets counter to a file that counts what the device sent in packets, and unit to what one count is.
+pick_counter() {
+  local port=/sys/class/infiniband/$device/ports/1 file
+  for file in "$port/hw_counters/sent_pkts" "$port/counters/port_xmit_packets"; do
+    if [ -r "$file" ]; then
+      counter=$file
+      return
+    fi
+  done
+  fail "$device counts no packets that it sends: neither hw_counters/sent_pkts nor counters/port_xmit_packets"
+}
+
+inside() {
+  local work=$1 out port started i
+  local device address mtu counter
+  trap '[ -z "${receiver:-}" ] || kill "$receiver" 2>/dev/null || true' EXIT
+  out=$(mktemp -d "${TMPDIR:-/tmp}/weft-demo-out.XXXXXX")
+  "$work/weft" info --json >"$out/info.json"
+  pick_device "$out/info.json"
+  pick_counter
+  say "device $device, path MTU $mtu, control over TCP to $address"
+
+  mkdir "$out/incoming"
+  "$work/weft" recv --once --rail "verbs:$device" --listen "$address:0" --dir "$out/incoming" >"$out/recv.out" 2>"$out/recv.err" &
+  receiver=$!
+  for ((i = 0; i < 300; i++)); do
+    port=$(sed -n 's/^weft: listening on .*:\([0-9]*\);.*/\1/p' "$out/recv.err")
+    [ -z "$port" ] || break
+    kill -0 "$receiver" 2>/dev/null || break
+    sleep 0.1
+  done
+  [ -n "$port" ] || fail "the receiver does not listen: $(cat "$out/recv.err")"
+
+  started=$(number "$counter")
+  "$work/weft" send --json --rail "verbs:$device" "$work"/files/* "$address:$port" >"$out/send.json"
+  wait "$receiver" || fail "the receiver failed: $(cat "$out/recv.err")"
+  receiver=''
+  cat "$out/recv.out"
+  check "$work" "$out" "$started" "$(number "$counter")"
+  rm -rf "$out"
+}
+
+# check FOLDER FOLDER COUNT COUNT: what arrived, and the counter before and after.
+check() {
+  local work=$1 out=$2 sent=$(($4 - $3)) bytes payload least
+  (cd "$out/incoming" && sha256sum --quiet --strict -c "$work/sums") || fail "what was read back from disk is not what was sent"
+  payload=$(du -cb "$work"/files/* | tail -1 | cut -f1)
+  bytes=$(json rdma_bytes <"$out/send.json")
+  [ "$bytes" -eq "$payload" ] || fail "the files have $payload bytes, $bytes went by RDMA"
+  least=$(((payload + mtu - 1) / mtu))
+  say "$payload bytes by RDMA over $device, $(json control_bytes <"$out/send.json") bytes of control over TCP"
+  say "$counter grew by $sent; $payload bytes at path MTU $mtu are at least $least packets"
+  [ "$sent" -ge "$least" ] || fail "the device did not send the files"
+  say "verified: SHA-256 of all $(wc -l <"$work/sums") files, read back from disk, is that of what was sent"
+}
+
+if [ "${1:-}" = inside ]; then
+  inside "$2"
+  exit
+fi
+work=$(mktemp -d "${TMPDIR:-/tmp}/weft-demo.XXXXXX")
+trap 'rm -rf "$work"' EXIT
+prepare "$work"
+"$here/run.sh" --time 300 bash "$here/demo.sh" inside "$work"
