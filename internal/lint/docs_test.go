@@ -2,14 +2,14 @@ package lint_test
 
 import (
 	"go/ast"
-	"go/token"
 	"path"
 	"slices"
 	"strings"
 )
 
 // docs asks for a comment on every package, and in packages that can be imported on every exported name: functions,
-// methods, types, interface methods, and constants and variables (where a comment on the group is one on its members).
+// methods, types, interface methods, and constants and variables (where a comment on the group is one on its members,
+// and one above several lines in a row on all of them).
 // Methods whose name says all, since an interface of the standard library defines it, may go without.
 var docs = rule{
 	name:  "docs",
@@ -28,7 +28,14 @@ func Open() {}
 const Depth = 1
 
 var (
-	ErrA = 1
+	ErrA = 1 // ErrA is one.
+	ErrB = 2
+
+	// ErrC and ErrD are two.
+	ErrC = 3
+	ErrD = 4
+
+	ErrE = 5
 )
 
 // Word is a counter.
@@ -43,8 +50,9 @@ type Word interface {
 			"verbs/a.go:5: exported QP.Close has no comment",
 			"verbs/a.go:7: exported Open has no comment",
 			"verbs/a.go:9: exported Depth has no comment",
-			"verbs/a.go:12: exported ErrA has no comment",
-			"verbs/a.go:17: exported Word.Add has no comment",
+			"verbs/a.go:13: exported ErrB has no comment",
+			"verbs/a.go:19: exported ErrE has no comment",
+			"verbs/a.go:24: exported Word.Add has no comment",
 		},
 	}, {
 		name:  "a comment that does not name its package",
@@ -122,16 +130,16 @@ func checkExported(f *goFile) (found []finding) {
 		switch decl := decl.(type) {
 		case *ast.FuncDecl:
 			if name, exported := exportedName(decl); exported && decl.Doc == nil && !selfEvident(decl) {
-				found = append(found, f.found(decl.Pos(), "exported %s has no comment", name))
+				found = append(found, f.found(decl.Pos(), noComment, name))
 			}
 		case *ast.GenDecl:
-			for _, spec := range decl.Specs {
-				found = append(found, checkSpec(f, decl, spec)...)
-			}
+			found = append(found, checkGroup(f, decl)...)
 		}
 	}
 	return found
 }
+
+const noComment = "exported %s has no comment"
 
 func selfEvident(fn *ast.FuncDecl) bool {
 	return fn.Recv != nil && slices.Contains([]string{"Error", "String", "Unwrap"}, fn.Name.Name)
@@ -159,29 +167,39 @@ func exportedName(fn *ast.FuncDecl) (name string, exported bool) {
 	}
 }
 
-func checkSpec(f *goFile, decl *ast.GenDecl, spec ast.Spec) (found []finding) {
-	missing := func(at token.Pos, name string) {
-		found = append(found, f.found(at, "exported %s has no comment", name))
-	}
-	switch spec := spec.(type) {
-	case *ast.TypeSpec:
-		if !spec.Name.IsExported() {
-			break
-		}
-		if spec.Doc == nil && decl.Doc == nil {
-			missing(spec.Pos(), spec.Name.Name)
-		}
-		if methods, ok := spec.Type.(*ast.InterfaceType); ok {
-			for _, m := range methods.Methods.List {
-				if len(m.Names) == 1 && m.Names[0].IsExported() && m.Doc == nil && m.Comment == nil {
-					missing(m.Pos(), spec.Name.Name+"."+m.Names[0].Name)
-				}
+// checkGroup looks at the types, constants or variables of one declaration.
+func checkGroup(f *goFile, decl *ast.GenDecl) (found []finding) {
+	covered := 0 // the line up to which a comment above speaks
+	for _, spec := range decl.Specs {
+		switch spec := spec.(type) {
+		case *ast.TypeSpec:
+			found = append(found, checkType(f, decl, spec)...)
+		case *ast.ValueSpec:
+			if spec.Doc != nil || f.fset.Position(spec.Pos()).Line == covered+1 {
+				covered = f.fset.Position(spec.End()).Line
+				continue
+			}
+			i := slices.IndexFunc(spec.Names, (*ast.Ident).IsExported)
+			if i >= 0 && spec.Comment == nil && decl.Doc == nil {
+				found = append(found, f.found(spec.Pos(), noComment, spec.Names[i].Name))
 			}
 		}
-	case *ast.ValueSpec:
-		i := slices.IndexFunc(spec.Names, (*ast.Ident).IsExported)
-		if i >= 0 && spec.Doc == nil && spec.Comment == nil && decl.Doc == nil {
-			missing(spec.Pos(), spec.Names[i].Name)
+	}
+	return found
+}
+
+func checkType(f *goFile, decl *ast.GenDecl, spec *ast.TypeSpec) (found []finding) {
+	if !spec.Name.IsExported() {
+		return nil
+	}
+	if spec.Doc == nil && decl.Doc == nil {
+		found = append(found, f.found(spec.Pos(), noComment, spec.Name.Name))
+	}
+	if methods, ok := spec.Type.(*ast.InterfaceType); ok {
+		for _, m := range methods.Methods.List {
+			if len(m.Names) == 1 && m.Names[0].IsExported() && m.Doc == nil && m.Comment == nil {
+				found = append(found, f.found(m.Pos(), noComment, spec.Name.Name+"."+m.Names[0].Name))
+			}
 		}
 	}
 	return found
