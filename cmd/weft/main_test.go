@@ -131,20 +131,20 @@ func TestDoctor(t *testing.T) {
 
 func TestReportTransfer(t *testing.T) {
 	report := filetransfer.Report{Peer: "192.0.2.1:7471", Seconds: 2, RDMABytes: 4096, ControlBytes: 77,
-		Files: []filetransfer.FileReport{{Name: "good", Bytes: 4096, SHA256: "abc"}, {Name: "bad", Bytes: 1, Error: "exists"}}}
+		Files: []filetransfer.FileReport{{Name: "good", Bytes: 4096, SHA256: "abc"}, {Name: "bad\x1b[2J", Bytes: 1, Error: "exists"}}}
 	var out, stderr bytes.Buffer
 	a := &app{stdout: &out, stderr: &stderr}
 	require.ErrorIs(t, a.reportTransfer(newTransferResult("verbs:rxe0", report, nil)), errReported)
 	require.Equal(t, "abc  good  4.0 KiB\n1 of 2 files, 4.0 KiB in 2.00 s, 2.0 KiB/s, by RDMA over verbs:rxe0, with 192.0.2.1:7471\n",
 		out.String())
-	require.Equal(t, "weft: 192.0.2.1:7471, bad: refused: exists\n", stderr.String())
+	require.Equal(t, "weft: 192.0.2.1:7471, \"bad\\x1b[2J\": refused: exists\n", stderr.String())
 
 	out.Reset()
 	a.json = true
 	require.ErrorIs(t, a.reportTransfer(newTransferResult("verbs:rxe0", report, errors.New("broke off"))), errReported)
 	require.JSONEq(t, `{"rail":"verbs:rxe0","peer":"192.0.2.1:7471","seconds":2,"bytes_per_second":2048,"control_bytes":77,
 		"rdma_bytes":4096,"error":"broke off","files":[{"name":"good","bytes":4096,"sha256":"abc"},
-		{"name":"bad","bytes":1,"error":"exists"}]}`, out.String())
+		{"name":"bad\u001b[2J","bytes":1,"error":"exists"}]}`, out.String())
 
 	report.Files = report.Files[:1]
 	require.NoError(t, a.reportTransfer(newTransferResult("verbs:rxe0", report, nil)))

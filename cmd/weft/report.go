@@ -7,6 +7,7 @@ import (
 	"github.com/vbauerster/mpb/v8/decor"
 
 	"github.com/weftrdma/weft/cmd/weft/internal/filetransfer"
+	"github.com/weftrdma/weft/cmd/weft/internal/wire"
 )
 
 // transferResult is what one transfer came to, as --json prints it.
@@ -42,9 +43,9 @@ func (a *app) reportTransfer(r transferResult) error {
 		switch {
 		case f.Error == r.Error && f.Error != "": // said below
 		case f.Error != "":
-			fmt.Fprintf(a.stderr, "weft: %s, %s: refused: %s\n", r.Peer, f.Name, f.Error)
+			fmt.Fprintf(a.stderr, "weft: %s, %s: refused: %s\n", r.Peer, wire.Printable(f.Name), f.Error)
 		case !a.json:
-			fmt.Fprintf(a.stdout, "%s  %s  %s\n", f.SHA256, f.Name, formatBytes(float64(f.Bytes)))
+			fmt.Fprintf(a.stdout, "%s  %s  %s\n", f.SHA256, wire.Printable(f.Name), formatBytes(float64(f.Bytes)))
 		}
 	}
 	if r.Error != "" {

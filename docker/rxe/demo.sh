@@ -33,20 +33,20 @@ number() { sleep 0.05; cat "$1"; }
 # json KEY: the first number or string of that key in the JSON on standard input.
 json() { grep -o "\"$1\":\"\?[^,\"}]*" | head -1 | sed 's/^[^:]*:"\?//'; }
 
-# pick_device: sets device, address and mtu to those of the first active port that has an IP address.
+# pick_device FILE: sets device, address and mtu to those of the first device whose port 1 is active; FILE is of weft info.
 pick_device() {
-  local info=$1
-  device=$(basename "$(dirname "$(dirname "$(dirname "$(grep -ls ACTIVE /sys/class/infiniband/*/ports/*/state | head -1)")")")")
-  info=$(sed 's/{"name":/\n&/g' "$info" | grep "^{\"name\":\"$device\"") # one device a line
+  local state info
+  state=$(grep -ls ACTIVE /sys/class/infiniband/*/ports/1/state | head -1) || fail "port 1 of no RDMA device is active"
+  device=$(cut -d/ -f5 <<<"$state")
+  info=$(sed 's/{"name":/\n&/g' "$1" | grep "^{\"name\":\"$device\"") || fail "weft info does not show $device: $(cat "$1")"
   mtu=$(json active_mtu <<<"$info")
-  address=$(grep -o '{[^{}]*"chosen":true[^{}]*}' <<<"$info" | head -1 | json gid)
+  address=$(grep -o '{[^{}]*"chosen":true[^{}]*}' <<<"$info" | head -1 | json gid) || fail "$device has no usable GID"
   case $address in
-  *.*) ;;
-  *) address=127.0.0.1 ;; # the control connection can be anywhere; the files do not take it
+  *:*) address=127.0.0.1 ;; # control over TCP can take any way; the files take that of the device
   esac
 }
 
-# pick_counter: sets counter to a file that counts what the device sent in packets, and unit to what one count is.
+# pick_counter: sets counter to a file that counts the packets that the device sent.
 pick_counter() {
   local port=/sys/class/infiniband/$device/ports/1 file
   for file in "$port/hw_counters/sent_pkts" "$port/counters/port_xmit_packets"; do

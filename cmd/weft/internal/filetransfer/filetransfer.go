@@ -78,7 +78,7 @@ type Report struct {
 
 // FileReport is what became of one file.
 type FileReport struct {
-	Name   string `json:"name"`
+	Name   string `json:"name"` // as it was sent: see wire.Printable
 	Bytes  uint64 `json:"bytes"`
 	SHA256 string `json:"sha256,omitempty"`
 	Error  string `json:"error,omitempty"` // empty: it is in place, with this hash

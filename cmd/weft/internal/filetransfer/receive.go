@@ -121,7 +121,7 @@ func (s *receiving) receiveAll() error {
 		case *wire.End:
 			return nil
 		case *wire.File:
-			done := FileReport{Name: wire.Printable(m.Name), Bytes: m.Size}
+			done := FileReport{Name: m.Name, Bytes: m.Size}
 			err := s.file(m, &done)
 			if err != nil {
 				err = fail(err, "receive %q from %s", m.Name, s.other())
