@@ -165,15 +165,14 @@ func TestWhatArrivesOnTheConnectionProvesIt(t *testing.T) {
 }
 
 func TestTurnIsDueAfterWhatWasAsked(t *testing.T) {
-	a := newEngine(t, verbsrail.Config{})
-	until(t, "nothing to do", func() bool { return a.turn() == 0 && !a.rail.Arm() })
-	id, err := a.rail.Connect(time.Now(), a.rail.Address(), time.Now().Add(patience))
+	a, b := newEngine(t, verbsrail.Config{}), newEngine(t, verbsrail.Config{})
+	id, err := a.rail.Connect(time.Now(), b.rail.Address(), time.Now().Add(patience))
 	require.NoError(t, err)
 	require.True(t, a.rail.Arm())
-	until(t, "up", func() bool { return a.isUp(id) }, a)
-	until(t, "nothing to do", func() bool { return a.turn() == 0 && !a.rail.Arm() })
-	a.rail.Disconnect(time.Now(), id)
+	until(t, "nothing to do", func() bool { return a.turn() == 0 && !a.rail.Arm() }) // b takes no turns
+	a.rail.Disconnect(time.Now(), id)                                                // completes nothing
 	require.True(t, a.rail.Arm())
+	until(t, "down", a.isDown(id), a)
 }
 
 func TestWaitEndsWhenSomethingArrives(t *testing.T) {

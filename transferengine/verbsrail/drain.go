@@ -24,8 +24,8 @@ func (r *Rail) fail(c *conn, cause error, farewell bye) {
 	}
 }
 
-// giveUp begins the end of a connection. Its queue pairs are moved to the error state by us even if they failed by
-// themselves: on rxe what is posted to such a one never completes.
+// giveUp begins the end of a connection. Its queue pairs are moved to the error state also if they failed by themselves,
+// for the reason that verbs.QP.SetError gives.
 func (r *Rail) giveUp(c *conn, cause error, farewell bye) {
 	wasUp := c.state == connUp
 	c.cause, c.state, c.deadline = cause, connDraining, r.now.Add(r.cfg.DrainTimeout)

@@ -107,6 +107,27 @@ func TestPeerIsKilledWithWritesInFlight(t *testing.T) {
 	require.NoError(t, a.done[1<<40])
 }
 
+func TestDisconnectFlushesWritesThatNobodyAcknowledges(t *testing.T) {
+	cfg := verbsrail.Config{DrainTimeout: time.Hour}
+	cfg.Connection.Timeout = 5 * time.Second // before the first of six retries: the transport would not give up meanwhile
+	a := newEngine(t, cfg)
+	peer := startPeer(t)
+	id, err := a.rail.Connect(time.Now(), peer.address, time.Now().Add(patience))
+	require.NoError(t, err)
+	until(t, "up", func() bool { return a.isUp(id) }, a)
+	peer.Kill()
+	require.Error(t, peer.Wait(patience))
+	for i := range 10 {
+		a.post(id, a.write(uint64(i), 0, peer.memory, 0, 8))
+	}
+	a.rail.Disconnect(time.Now(), id)
+	disconnected := time.Now()
+	until(t, "writes flushed", func() bool { return a.completed == 10 }, a)
+	require.Less(t, time.Since(disconnected), 20*time.Second)
+	require.Equal(t, 10, requireAllOnce(t, a, 10))
+	require.ErrorIs(t, a.done[0], rail.ErrFlushed)
+}
+
 // requireLost: the kernel takes a dying process's memory away before its queue pairs, so a write may see either.
 func requireLost(t *testing.T, err error) {
 	t.Helper()

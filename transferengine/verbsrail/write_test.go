@@ -214,23 +214,6 @@ func TestRefusedByThePeersMemory(t *testing.T) {
 	}
 }
 
-// On rxe of kernel 6.1 what is posted to a queue pair that failed by itself completes only once it is moved to the error
-// state.
-func TestWritesPostedBeforeAFailureIsSeen(t *testing.T) {
-	a, b := newEngine(t, verbsrail.Config{DrainTimeout: time.Hour}), newEngine(t, verbsrail.Config{})
-	id, atB := connect(t, a, b)
-	bad := a.write(0, 0, b.remote(), 0, 8)
-	bad.RemoteKey ^= 0x5500
-	a.post(id, bad)
-	until(t, "b's queue pair failed", b.isDown(atB), b)
-	for i := range 5 {
-		a.post(id, a.write(uint64(i+1), 0, b.remote(), 0, 8))
-	}
-	until(t, "down", a.isDown(id), a)
-	require.Equal(t, 6, requireAllOnce(t, a, 6))
-	require.ErrorIs(t, a.downs[id], rail.ErrAccess)
-}
-
 func TestSteadyStateAllocatesNothing(t *testing.T) {
 	a, b := newEngine(t, verbsrail.Config{}), newEngine(t, verbsrail.Config{})
 	id, _ := connect(t, a, b)
