@@ -5,76 +5,113 @@ import (
 	"sync/atomic"
 )
 
-// States of a buffer's slot. A written slot holds its version above the two lowest bits.
+// States of a buffer's slot.
 const (
 	slotFree uint64 = 0
 	slotPut  uint64 = 1
 	slotDel  uint64 = 2
-	slotDead uint64 = 3 // gave its writer no chance to finish: the writer starts over elsewhere
-	slotKind uint64 = 3
+	slotDead uint64 = 3 // its writer was given no chance to finish, and starts over elsewhere
+)
+
+// The word of a buffer: two bits of state for each slot, and above them how many slots have been reserved.
+const (
+	slotBits      = 2
+	reservedShift = slotBits * maxBuffer
+	oneReserved   = uint64(1) << reservedShift
 )
 
 // latest is the version that sees every write.
 const latest = uint64(math.MaxUint64)
 
-// buffer takes the writes to one leaf, in the order of their slots. A slot is reserved, filled and then committed by a
-// compare-and-swap of its state; from then on it never changes. Whoever needs the outcome of a slot that is still being
-// filled kills it, so that nobody waits for a writer that does not run. A buffer that is full or sealed stays so: it is
-// replaced together with its leaf and never reset, since a slow reader may be looking at it.
+// buffer takes the writes to one leaf, in the order of their slots. A slot is reserved, filled and then committed by
+// setting its state; from then on it never changes. Whoever needs the outcome of a slot that is still being filled kills
+// it, so that nobody waits for a writer that does not run. A buffer that is full or sealed stays so: it is replaced
+// together with its leaf and never reset, since a slow reader may be looking at it.
 type buffer[V any] struct {
-	reserved atomic.Uint32
-	_        uint32
-	states   [maxBuffer]atomic.Uint64
-	keys     [maxBuffer]uint64
-	values   [maxBuffer]V
+	word   atomic.Uint64
+	born   uint64 // the version when it was made
+	deltas [maxBuffer]uint8
+	keys   [maxBuffer]uint64
+	values [maxBuffer]V
 }
+
+// maxDelta is how much newer than its buffer a write can be.
+const maxDelta = math.MaxUint8
+
+// slots is a buffer's word, read once.
+type slots uint64
+
+// kind returns the state of a slot.
+func (s slots) kind(slot int) uint64 { return uint64(s) >> (slotBits * uint(slot)) & slotDead }
+
+// taken returns how many slots have been reserved.
+func (s slots) taken() int { return min(int(s>>reservedShift), maxBuffer) }
+
+// load reads the word.
+func (b *buffer[V]) load() slots { return slots(b.word.Load()) }
 
 // reserve takes a slot of the first limit ones.
 func (b *buffer[V]) reserve(limit int) (slot int, ok bool) {
-	if int(b.reserved.Load()) >= limit { // so that waiting writers do not count up
+	if b.word.Load()>>reservedShift >= uint64(limit) { // so that waiting writers do not count up
 		return 0, false
 	}
-	slot = int(b.reserved.Add(1) - 1)
+	slot = int(b.word.Add(oneReserved)>>reservedShift) - 1
 	return slot, slot < limit
 }
 
-// commit publishes a slot that the caller has reserved and filled; false means that the slot was killed.
-func (b *buffer[V]) commit(slot int, version, kind uint64) bool {
-	return b.states[slot].CompareAndSwap(slotFree, version<<2|kind)
+// fill writes to a slot that the caller has reserved; false means that the buffer is too old for the version.
+func (b *buffer[V]) fill(slot int, k uint64, v V, version uint64) bool {
+	if version-b.born > maxDelta {
+		return false
+	}
+	b.keys[slot], b.values[slot], b.deltas[slot] = k, v, uint8(version-b.born)
+	return true
 }
 
-// taken returns how many slots may have been reserved.
-func (b *buffer[V]) taken() int { return min(int(b.reserved.Load()), maxBuffer) }
+// commit publishes a filled slot; false means that the slot was killed.
+func (b *buffer[V]) commit(slot int, kind uint64) bool {
+	before := slots(b.word.Or(kind << (slotBits * uint(slot))))
+	return before.kind(slot) == slotFree
+}
+
+// version returns the version of a committed slot.
+func (b *buffer[V]) version(slot int) uint64 { return b.born + uint64(b.deltas[slot]) }
 
 // newest finds the newest write of k among the first n slots that the version sees.
-func (b *buffer[V]) newest(k uint64, n int, version uint64) (slot int, kind uint64) {
+func (b *buffer[V]) newest(s slots, k uint64, n int, version uint64) (slot int, kind uint64) {
 	for i := n - 1; i >= 0; i-- {
-		state := b.states[i].Load()
-		if kind := state & slotKind; (kind == slotPut || kind == slotDel) && b.keys[i] == k && state>>2 <= version {
+		kind := s.kind(i)
+		if kind != slotFree && kind != slotDead && b.keys[i] == k && b.version(i) <= version {
 			return i, kind
 		}
 	}
 	return 0, slotFree
 }
 
-// settle kills the slots below n that are still being filled: after it, the first n slots never change.
-func (b *buffer[V]) settle(n int) {
-	for i := range n {
-		if b.states[i].Load() == slotFree {
-			b.states[i].CompareAndSwap(slotFree, slotDead)
+// settle kills the slots below n that are still being filled, and returns the word: its first n slots never change.
+func (b *buffer[V]) settle(n int) slots {
+	for {
+		w := b.word.Load()
+		dead := w
+		for i := range n {
+			if slots(w).kind(i) == slotFree {
+				dead |= slotDead << (slotBits * uint(i))
+			}
+		}
+		if dead == w || b.word.CompareAndSwap(w, dead) {
+			return slots(dead)
 		}
 	}
 }
 
 // seal ends all writing.
-func (b *buffer[V]) seal() {
+func (b *buffer[V]) seal() slots {
 	for {
-		r := b.reserved.Load()
-		if r >= maxBuffer || b.reserved.CompareAndSwap(r, maxBuffer) {
-			break
+		w := b.word.Load()
+		if w>>reservedShift >= maxBuffer || b.word.CompareAndSwap(w, w&(oneReserved-1)|maxBuffer<<reservedShift) {
+			return b.settle(maxBuffer)
 		}
 	}
-	b.settle(maxBuffer)
 }
 
 // delta is a buffer's effect: its last writes, in order of keys.
@@ -84,14 +121,13 @@ type delta struct {
 	version uint64 // of the newest write
 }
 
-// collect gathers what the first n slots, which have been settled, hold for a version.
-func (b *buffer[V]) collect(n int, version uint64) (d delta) {
+// collect gathers what the first n slots hold for a version.
+func (b *buffer[V]) collect(s slots, n int, version uint64) (d delta) {
 	for i := n - 1; i >= 0; i-- {
-		state := b.states[i].Load()
-		if kind := state & slotKind; kind == slotFree || kind == slotDead || state>>2 > version {
+		if kind := s.kind(i); kind == slotFree || kind == slotDead || b.version(i) > version {
 			continue
 		}
-		d.version = max(d.version, state>>2)
+		d.version = max(d.version, b.version(i))
 		d.insert(b.keys[:], i)
 	}
 	return d
@@ -110,6 +146,3 @@ func (d *delta) insert(keys []uint64, slot int) {
 	d.slots[at] = uint8(slot)
 	d.n++
 }
-
-// deleted tells whether a slot holds a deletion.
-func (b *buffer[V]) deleted(slot uint8) bool { return b.states[slot].Load()&slotKind == slotDel }

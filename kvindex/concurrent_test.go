@@ -163,7 +163,7 @@ func TestSnapshotsBesideWriters(t *testing.T) {
 			}
 		})
 	}
-	for range 150 {
+	for range 40 {
 		var least, most [writers]uint64
 		for w := range least {
 			least[w] = acked[w].Load()

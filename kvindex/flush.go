@@ -38,5 +38,5 @@ func (x *Index[V]) Flush(ctx context.Context) error {
 // dirty tells whether a leaf has writes to merge, or no keys and a neighbour that could take its place.
 func (p position[V]) dirty() bool {
 	b := p.leaf.buf.Load()
-	return b != nil && b.taken() > 0 || len(p.leaf.keys) == 0 && !(p.first && p.last)
+	return b != nil && b.load().taken() > 0 || len(p.leaf.keys) == 0 && !(p.first && p.last)
 }

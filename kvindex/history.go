@@ -70,15 +70,41 @@ func (x *Index[V]) preserve(version uint64, leaves []*leaf[V], olds ...*old[V]) 
 	}
 }
 
-// keep records replaced leaves for the snapshots before a version, unless all of them have been closed meanwhile.
-func (s *snapshots[V]) keep(until uint64, olds []*old[V]) *history[V] {
+// keep makes what leads from new leaves of a version to the ones that they replace; nil where no open snapshot is older.
+// A replaced leaf that no open snapshot sees is left out, and what it led to stands in its place, so a way back is never
+// longer than the number of open snapshots, however often a leaf is replaced meanwhile.
+func (s *snapshots[V]) keep(version uint64, olds []*old[V]) *history[V] {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.oldest.Load() >= until {
+	if s.oldest.Load() >= version {
 		return nil
 	}
-	h := &history[V]{until: until}
-	h.leaves.Store(&olds)
+	if len(olds) == 1 && !s.sees(olds[0].leaf.since, version) {
+		return olds[0].leaf.before
+	}
+	h := &history[V]{}
+	var leaves []*old[V]
+	for _, o := range olds {
+		before := o.leaf.before
+		if s.sees(o.leaf.since, version) || before == nil {
+			leaves = append(leaves, o)
+			h.until = version
+			continue
+		}
+		h.until = max(h.until, before.until)
+		if earlier := before.leaves.Load(); earlier != nil {
+			for _, e := range *earlier {
+				leaves = append(leaves, &old[V]{max(e.from, o.from), e.leaf})
+			}
+		}
+	}
+	h.leaves.Store(&leaves)
 	s.kept = append(s.kept, h)
 	return h
+}
+
+// sees tells whether an open version is at or after one and before another.
+func (s *snapshots[V]) sees(from, before uint64) bool {
+	i, _ := slices.BinarySearch(s.open, from)
+	return i < len(s.open) && s.open[i] < before
 }

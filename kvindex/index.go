@@ -59,7 +59,8 @@ func (x *Index[V]) leafOf(k uint64) *leaf[V] {
 func (x *Index[V]) Get(k uint64) (value V, ok bool) {
 	l := x.leafOf(k)
 	if b := l.buf.Load(); b != nil {
-		switch slot, kind := b.newest(k, b.taken(), latest); kind {
+		s := b.load()
+		switch slot, kind := b.newest(s, k, s.taken(), latest); kind {
 		case slotPut:
 			return b.values[slot], true
 		case slotDel:

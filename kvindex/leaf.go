@@ -35,13 +35,22 @@ func (l *leaf[V]) lowerBound(k uint64) int {
 	return i
 }
 
-// get returns the value in the arrays.
+// get returns the value in the arrays. Keys and values are usually not in any cache near the processor: the lines of
+// both are asked for before the search begins to wait for the first.
 func (l *leaf[V]) get(k uint64) (value V, ok bool) {
-	if i, exact := l.find(k); exact {
+	i := l.model.start(k)
+	if i+valueAhead < len(l.values) {
+		prefetchWindow(&l.keys[i], &l.values[i+valueAhead])
+	}
+	i = predecessor(l.keys, i, int(l.model.width), k)
+	if i < len(l.keys) && l.keys[i] == k {
 		return l.values[i], true
 	}
 	return value, false
 }
+
+// valueAhead is where in a window of 2*8+2 keys the likeliest values begin.
+const valueAhead = 5
 
 // history is what leaves replaced, kept while a snapshot may look at it.
 type history[V any] struct {

@@ -31,21 +31,31 @@ func (m *model) start(k uint64) int {
 	}
 	hi, lo := bits.Mul64(d, m.slope)
 	_, carry := bits.Add64(lo, m.frac, 0)
-	return max(int(min(hi+carry, uint64(m.limit)))+int(m.base), 0)
+	hi += carry
+	if limit := uint64(m.limit); hi > limit {
+		hi = limit
+	}
+	p := int(hi) + int(m.base)
+	if p < 0 {
+		p = 0
+	}
+	return p
 }
 
-// predecessor returns the position of the last key <= k within keys[lo:lo+width], or lo where there is none. The number
-// of steps depends on width alone and each is a conditional move, so a processor runs ahead into the next lookup instead
-// of waiting for this one's cache misses.
+// predecessor returns the position of the last key <= k within keys[lo:lo+width], or lo where there is none. It divides
+// the window by three: the two loads of a step do not wait for each other, and nothing but the width decides a branch,
+// so a processor runs ahead into the next lookup instead of waiting for this one's cache misses.
 func predecessor(keys []uint64, lo, width int, k uint64) int {
-	for width > 1 {
-		half := width >> 1
-		next := lo
-		if keys[lo+half] <= k {
-			next = lo + half
-		}
-		lo = next
-		width -= half
+	for width > 2 {
+		third := width / 3
+		_, below1 := bits.Sub64(k, keys[lo+third], 0)
+		_, below2 := bits.Sub64(k, keys[lo+2*third], 0)
+		lo += third&int(below1-1) + third&int(below2-1)
+		width -= 2 * third
+	}
+	if width == 2 {
+		_, below := bits.Sub64(k, keys[lo+1], 0)
+		lo += int(1 - below)
 	}
 	return lo
 }

@@ -7,11 +7,13 @@ type write[V any] struct {
 	value   V
 }
 
-// writes returns a sealed buffer's effect in order of keys, in the caller's array.
-func (b *buffer[V]) writes(into *[maxBuffer]write[V]) (ws []write[V], version uint64) {
-	d := b.collect(maxBuffer, latest)
+// sealed ends the writing to a leaf and returns its buffer's effect in order of keys, in the caller's array.
+func (x *Index[V]) sealed(l *leaf[V], into *[maxBuffer]write[V]) (ws []write[V], version uint64) {
+	b := x.buffer(l)
+	s := b.seal()
+	d := b.collect(s, maxBuffer, latest)
 	for i, slot := range d.slots[:d.n] {
-		into[i] = write[V]{b.keys[slot], b.deleted(slot), b.values[slot]}
+		into[i] = write[V]{b.keys[slot], s.kind(int(slot)) == slotDel, b.values[slot]}
 	}
 	return into[:d.n], d.version
 }
@@ -59,20 +61,29 @@ func (l *leaf[V]) updated(writes []write[V]) []V {
 	return values
 }
 
-// recutLeaves makes leaves of merged arrays; the first takes the place of what was there, so its routing key is given.
-func recutLeaves[V any](pivot uint64, keys []uint64, values []V, t trainer) []entry[V] {
-	pieces := t.retrain(keys)
-	if len(pieces) == 1 {
-		return []entry[V]{{pivot: pivot, leaf: newLeaf(keys, values, pieces[0].model)}}
+// merged is a leaf's arrays with its buffer's writes in them, and how they are cut into leaves.
+type merged[V any] struct {
+	keys    []uint64
+	values  []V
+	pieces  []piece
+	version uint64 // of the newest write
+}
+
+// leaves makes the leaves. The first takes the place of what was there, so its routing key is given.
+func (m merged[V]) leaves(pivot uint64) []entry[V] {
+	if len(m.pieces) == 1 {
+		return []entry[V]{{pivot: pivot, leaf: newLeaf(m.keys, m.values, m.pieces[0].model)}}
 	}
-	entries := make([]entry[V], 0, len(pieces))
-	for _, p := range pieces {
-		if len(entries) > 0 {
-			pivot = keys[0]
+	entries := make([]entry[V], 0, len(m.pieces))
+	from := 0
+	for _, p := range m.pieces {
+		to := from + p.n
+		if from > 0 {
+			pivot = m.keys[from]
 		}
-		l := newLeaf(clone(keys[:p.n]), clone(values[:p.n]), p.model)
+		l := newLeaf(clone(m.keys[from:to]), clone(m.values[from:to]), p.model)
 		entries = append(entries, entry[V]{pivot: pivot, leaf: l})
-		keys, values = keys[p.n:], values[p.n:]
+		from = to
 	}
 	return entries
 }
@@ -86,41 +97,25 @@ func (x *Index[V]) patch(k uint64, l *leaf[V]) {
 		n.mu.Unlock()
 		return
 	}
-	b := l.buffer()
-	b.seal()
 	var room [maxBuffer]write[V]
-	writes, version := b.writes(&room)
-	keys, values := l.merge(writes)
-	if next := x.replacement(l, keys, values); next != nil {
-		x.preserve(version, []*leaf[V]{next}, &old[V]{0, l})
-		slot.Store(next)
+	writes, version := x.sealed(l, &room)
+	m := merged[V]{version: version}
+	m.keys, m.values = l.merge(writes)
+	t := x.config.trainer(x.config.LeafEpsilon)
+	same := len(m.keys) > 0 && len(l.keys) > 0 && &m.keys[0] == &l.keys[0]
+	if same {
+		m.pieces = []piece{{len(m.keys), l.model}}
+	} else {
+		m.pieces = t.retrain(m.keys)
+	}
+	if len(m.pieces) > 1 || shrunk(l, m.keys, t) {
 		n.mu.Unlock()
-		x.counters.patches.Add(1)
+		x.restructure(k, l, m)
 		return
 	}
+	next := newLeaf(m.keys, m.values, m.pieces[0].model)
+	x.preserve(version, []*leaf[V]{next}, &old[V]{0, l})
+	slot.Store(next)
 	n.mu.Unlock()
-	x.restructure(k, l, merged[V]{keys, values, version})
-}
-
-// replacement makes the one leaf that takes the place of l, or returns nil where the neighbours or the parent have to
-// change too: the keys need several leaves, or so many were deleted that a neighbour should take them.
-func (x *Index[V]) replacement(l *leaf[V], keys []uint64, values []V) *leaf[V] {
-	t := x.config.trainer(x.config.LeafEpsilon)
-	if shrunk(l, keys, t) {
-		return nil
-	}
-	if len(keys) > 0 && len(l.keys) > 0 && &keys[0] == &l.keys[0] {
-		return newLeaf(keys, values, l.model)
-	}
-	if pieces := t.retrain(keys); len(pieces) == 1 {
-		return newLeaf(keys, values, pieces[0].model)
-	}
-	return nil
-}
-
-// merged is a leaf's arrays with its buffer's writes in them.
-type merged[V any] struct {
-	keys    []uint64
-	values  []V
-	version uint64 // of the newest write
+	x.counters.patches.Add(1)
 }

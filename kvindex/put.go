@@ -35,36 +35,34 @@ func (x *Index[V]) Delete(k uint64) (old V, deleted bool) {
 func (x *Index[V]) append(k uint64, v V, kind uint64) (*leaf[V], *buffer[V], int) {
 	for {
 		l := x.leafOf(k)
-		b := l.buffer()
+		b := x.buffer(l)
 		slot, ok := b.reserve(x.config.BufferCapacity)
-		if !ok {
+		// The version is read after the slot is reserved, so that a snapshot that finds the slot unreserved knows that
+		// whatever comes to it will be newer than the snapshot.
+		if !ok || !b.fill(slot, k, v, x.version.Load()) {
 			x.counters.stalls.Add(1)
 			x.patch(k, l)
 			continue
 		}
-		b.keys[slot], b.values[slot] = k, v
-		// The version is read after the slot is reserved, so that a snapshot that finds the slot unreserved knows that
-		// whatever comes to it will be newer than the snapshot.
-		if b.commit(slot, x.version.Load(), kind) {
+		if b.commit(slot, kind) {
 			return l, b, slot
 		}
 	}
 }
 
 // buffer returns the leaf's buffer, made on the first write.
-func (l *leaf[V]) buffer() *buffer[V] {
+func (x *Index[V]) buffer(l *leaf[V]) *buffer[V] {
 	if b := l.buf.Load(); b != nil {
 		return b
 	}
-	l.buf.CompareAndSwap(nil, new(buffer[V]))
+	l.buf.CompareAndSwap(nil, &buffer[V]{born: x.version.Load()})
 	return l.buf.Load()
 }
 
 // valueBefore returns what the key of a committed slot was before it, in the order of slots. Writes in lower slots that
 // have not committed are made to start over, so that they come after.
 func (l *leaf[V]) valueBefore(b *buffer[V], slot int) (value V, ok bool) {
-	b.settle(slot)
-	switch at, kind := b.newest(b.keys[slot], slot, latest); kind {
+	switch at, kind := b.newest(b.settle(slot), b.keys[slot], slot, latest); kind {
 	case slotPut:
 		return b.values[at], true
 	case slotDel:

@@ -81,7 +81,8 @@ func (x *Index[V]) spliceLeaves(at step[V], l *leaf[V], m merged[V]) splice[V] {
 		if len(m.keys) > 0 && len(n.keys)+len(m.keys) > t.capacity/2 {
 			break
 		}
-		m = joined(m, n, right)
+		m = x.joined(m, n, right)
+		m.pieces = t.retrain(m.keys)
 		s.replaced++
 		if right {
 			end = next
@@ -95,7 +96,7 @@ func (x *Index[V]) spliceLeaves(at step[V], l *leaf[V], m merged[V]) splice[V] {
 	if len(m.keys) > 0 { // the tree's first leaf takes keys below its pivot
 		pivot = min(pivot, m.keys[0])
 	}
-	s.entries = recutLeaves(pivot, m.keys, m.values, t)
+	s.entries = m.leaves(pivot)
 	leaves := make([]*leaf[V], len(s.entries))
 	for i, e := range s.entries {
 		leaves[i] = e.leaf
@@ -110,17 +111,15 @@ func shrunk[V any](l *leaf[V], keys []uint64, t trainer) bool {
 }
 
 // joined seals a neighbour and puts its keys after or before those of m.
-func joined[V any](m merged[V], neighbour *leaf[V], right bool) merged[V] {
-	b := neighbour.buffer()
-	b.seal()
+func (x *Index[V]) joined(m merged[V], neighbour *leaf[V], right bool) merged[V] {
 	var room [maxBuffer]write[V]
-	writes, version := b.writes(&room)
+	writes, version := x.sealed(neighbour, &room)
 	keys, values := neighbour.merge(writes)
 	version = max(version, m.version)
 	if right {
-		return merged[V]{slices.Concat(m.keys, keys), slices.Concat(m.values, values), version}
+		return merged[V]{slices.Concat(m.keys, keys), slices.Concat(m.values, values), nil, version}
 	}
-	return merged[V]{slices.Concat(keys, m.keys), slices.Concat(values, m.values), version}
+	return merged[V]{slices.Concat(keys, m.keys), slices.Concat(values, m.values), nil, version}
 }
 
 // pivot is the routing key of a step's child.

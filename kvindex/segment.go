@@ -141,31 +141,22 @@ func optimalRun(keys []uint64, eps, limit int) (model, int) {
 	return fitRun(keys[:f.n], f.slopes(), eps)
 }
 
-// coneRun does the same with the swing filter, which holds the line to the first key: less work a key, and up to 1.4
-// times the segments.
-func coneRun(keys []uint64, eps, limit int) (model, int) {
-	keys = keys[:min(len(keys), limit)]
-	apex, e := point{}, int64(eps)
-	var flat, steep point
-	n := 1
-	for ; n < len(keys); n++ {
-		x := keys[n] - keys[0]
-		above, below := point{x, int64(n) + e}, point{x, int64(n) - e}
-		if n > 1 && (steeper(apex, flat, apex, above) || steeper(apex, below, apex, steep)) {
-			break
-		}
-		if n == 1 || steeper(apex, steep, apex, above) {
-			steep = above
-		}
-		if n == 1 || steeper(apex, below, apex, flat) {
-			flat = below
-		}
+// halves is a slope that nearly always does where keys are evenly spread, at a tenth of the work of the optimal one: that
+// of the line through the means of the lower and the upper half (M. S. Bartlett, Biometrics 5, 1949).
+func halves(keys []uint64) slopes {
+	n := len(keys)
+	half := n / 2
+	if half == 0 {
+		return slopes{}
 	}
-	var s slopes
-	if n > 1 {
-		s = slopes{ratio(flat.x, flat.y), ratio(steep.x, steep.y)}
+	shift := max(bits.Len64(keys[n-1]-keys[0])+bits.Len(maxCapacity/2)-64, 0) // keeps the sums within 64 bits
+	var lower, upper uint64
+	for i := range half {
+		lower += (keys[i] - keys[0]) >> shift
+		upper += (keys[n-half+i] - keys[0]) >> shift
 	}
-	return fitRun(keys[:n], s, eps)
+	slope := ratio((upper-lower)/uint64(half), int64(n-half)) >> shift
+	return slopes{slope, slope}
 }
 
 // fitRun makes the model of a run, shortened until the code that serves it passes every key.

@@ -145,20 +145,20 @@ func (l *leaf[V]) count(version, lo, hi uint64) int {
 		n++
 	}
 	n -= i
-	b, taken := l.written(version)
+	b, s, taken := l.written(version)
 	if taken == 0 {
 		return n
 	}
-	d := b.collect(taken, version)
+	d := b.collect(s, taken, version)
 	for _, slot := range d.slots[:d.n] {
 		k := b.keys[slot]
 		if k < lo || k > hi {
 			continue
 		}
 		switch _, exists := l.find(k); {
-		case exists && b.deleted(slot):
+		case exists && s.kind(int(slot)) == slotDel:
 			n--
-		case !exists && !b.deleted(slot):
+		case !exists && s.kind(int(slot)) == slotPut:
 			n++
 		}
 	}

@@ -100,7 +100,7 @@ func (l *leaf[V]) describe(s *Stats, z sizes) {
 		s.LearnedKeys += len(l.keys)
 	}
 	if b := l.buf.Load(); b != nil {
-		s.Buffered += b.taken()
+		s.Buffered += b.load().taken()
 		s.Bytes += z.buffer
 	}
 }

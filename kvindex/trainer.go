@@ -66,20 +66,29 @@ func (t trainer) retrain(keys []uint64) []piece {
 	if t.search == SearchPlain {
 		return t.plain(keys, fits)
 	}
-	if fits {
-		if m, n := coneRun(keys, t.eps, t.capacity); n == len(keys) {
-			return []piece{{n, m}}
-		}
+	sparse := trainer{t.eps, t.retrainBound(), t.search}
+	if !fits {
+		return t.unlessShort(keys, sparse.load(keys), sparse.capacity*2/3)
+	}
+	if m, n := fit(keys, halves(keys), t.eps); n == len(keys) {
+		return []piece{{n, m}}
 	}
 	pieces := t.load(keys)
-	switch {
-	case fits && len(pieces) == 1:
+	if len(pieces) == 1 {
 		return pieces
-	case t.search == SearchAuto && len(keys) < learnedRun*len(pieces):
-		return t.plain(keys, fits)
 	}
-	sparse := trainer{t.eps, t.retrainBound(), t.search}
+	if pieces = t.unlessShort(keys, pieces, learnedRun); pieces[0].model.eps == 0 {
+		return pieces
+	}
 	return sparse.load(keys)
+}
+
+// unlessShort gives plain pieces instead where the learned ones carry fewer keys than run on average.
+func (t trainer) unlessShort(keys []uint64, pieces []piece, run int) []piece {
+	if t.search == SearchAuto && len(keys) < run*len(pieces) {
+		return t.plain(keys, len(keys) <= t.capacity)
+	}
+	return pieces
 }
 
 // plain cuts keys into equal pieces that are searched whole: one where they fit, otherwise pieces of half the capacity.

@@ -161,15 +161,18 @@ func (v verifier[V]) buffer(buf *buffer[V], b bounds, at string) error {
 	if buf == nil {
 		return nil
 	}
-	taken := buf.taken()
-	for i := range buf.states {
-		state := buf.states[i].Load()
-		switch kind := state & slotKind; {
-		case i >= taken && state != slotFree && buf.taken() == taken:
-			return mismatch(at, "slot %d of the buffer has state %d and was not reserved", i, state)
+	s := buf.load()
+	now := v.version()
+	if buf.born > now {
+		return mismatch(at, "the buffer has version %d, the index is at %d", buf.born, now)
+	}
+	for i := range maxBuffer {
+		switch kind := s.kind(i); {
+		case i >= s.taken() && kind != slotFree:
+			return mismatch(at, "slot %d of the buffer has state %d and was not reserved", i, kind)
 		case kind == slotFree || kind == slotDead:
-		case state>>2 > v.version():
-			return mismatch(at, "slot %d of the buffer has version %d, the index is at %d", i, state>>2, v.version())
+		case buf.version(i) > now:
+			return mismatch(at, "slot %d of the buffer has version %d, the index is at %d", i, buf.version(i), now)
 		case buf.keys[i] < b.least || buf.keys[i] > b.most:
 			return mismatch(at, "slot %d of the buffer has key %d, outside %d to %d", i, buf.keys[i], b.least, b.most)
 		}

@@ -48,8 +48,8 @@ func (p *position[V]) back(k uint64) {
 // get returns the value of k as of the version.
 func (w view[V]) get(k uint64) (value V, ok bool) {
 	l := w.locate(k).leaf
-	if b, n := l.written(w.version); n > 0 {
-		switch slot, kind := b.newest(k, n, w.version); kind {
+	if b, s, n := l.written(w.version); n > 0 {
+		switch slot, kind := b.newest(s, k, n, w.version); kind {
 		case slotPut:
 			return b.values[slot], true
 		case slotDel:
@@ -59,19 +59,20 @@ func (w view[V]) get(k uint64) (value V, ok bool) {
 	return l.get(k)
 }
 
-// written returns the leaf's buffer and how many of its slots a version has to look at. Below an older version than the
+// written returns the leaf's buffer and how many of its slots a version has to look at. For an older version than the
 // latest, slots must not change any more: those still being filled are killed, and their writers come back with a newer
 // version.
-func (l *leaf[V]) written(version uint64) (*buffer[V], int) {
-	b := l.buf.Load()
+func (l *leaf[V]) written(version uint64) (b *buffer[V], s slots, n int) {
+	b = l.buf.Load()
 	if b == nil {
-		return nil, 0
+		return nil, 0, 0
 	}
-	n := b.taken()
+	s = b.load()
+	n = s.taken()
 	if version != latest {
-		b.settle(n)
+		s = b.settle(n)
 	}
-	return b, n
+	return b, s, n
 }
 
 // ascend yields the pairs with lo <= key <= hi in rising order.
@@ -107,9 +108,9 @@ func (w view[V]) descend(lo, hi uint64, yield func(uint64, V) bool) {
 // ascend yields the leaf's pairs within [lo, hi] as of a version; false when yield ended it.
 func (l *leaf[V]) ascend(version, lo, hi uint64, yield func(uint64, V) bool) bool {
 	i := l.lowerBound(lo)
-	b, n := l.written(version)
+	b, s, n := l.written(version)
 	if n > 0 {
-		d := b.collect(n, version)
+		d := b.collect(s, n, version)
 		for _, slot := range d.slots[:d.n] {
 			k := b.keys[slot]
 			if k < lo {
@@ -126,7 +127,7 @@ func (l *leaf[V]) ascend(version, lo, hi uint64, yield func(uint64, V) bool) boo
 			if i < len(l.keys) && l.keys[i] == k {
 				i++
 			}
-			if !b.deleted(slot) && !yield(k, b.values[slot]) {
+			if s.kind(int(slot)) == slotPut && !yield(k, b.values[slot]) {
 				return false
 			}
 		}
@@ -146,9 +147,9 @@ func (l *leaf[V]) descend(version, lo, hi uint64, yield func(uint64, V) bool) bo
 	if i < len(l.keys) && l.keys[i] > hi || i >= len(l.keys) {
 		i--
 	}
-	b, n := l.written(version)
+	b, s, n := l.written(version)
 	if n > 0 {
-		d := b.collect(n, version)
+		d := b.collect(s, n, version)
 		for at := d.n - 1; at >= 0; at-- {
 			slot := d.slots[at]
 			k := b.keys[slot]
@@ -166,7 +167,7 @@ func (l *leaf[V]) descend(version, lo, hi uint64, yield func(uint64, V) bool) bo
 			if i >= 0 && l.keys[i] == k {
 				i--
 			}
-			if !b.deleted(slot) && !yield(k, b.values[slot]) {
+			if s.kind(int(slot)) == slotPut && !yield(k, b.values[slot]) {
 				return false
 			}
 		}

@@ -1,0 +1,7 @@
+package kvindex
+
+// prefetchWindow asks for the cache lines of a window's keys, and for those of the values around its middle, without
+// waiting for them. value is a pointer to a value: as an interface, since an assembly function has no type parameters.
+//
+//go:noescape
+func prefetchWindow(keys *uint64, value any)

@@ -1,0 +1,12 @@
+#include "textflag.h"
+
+// func prefetchWindow(keys *uint64, value any)
+TEXT ·prefetchWindow(SB), NOSPLIT, $0-24
+	MOVQ keys+0(FP), AX
+	MOVQ value_data+16(FP), BX
+	PREFETCHT0 (AX)
+	PREFETCHT0 64(AX)
+	PREFETCHT0 128(AX)
+	PREFETCHT0 (BX)
+	PREFETCHT0 64(BX)
+	RET

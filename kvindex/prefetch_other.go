@@ -1,0 +1,6 @@
+//go:build !amd64
+
+package kvindex
+
+// prefetchWindow does nothing where there is no assembly for it.
+func prefetchWindow(*uint64, any) {}
