@@ -16,7 +16,8 @@ mkdir -p "$served" "$work/app"
 echo "{\"Version\": \"$version\", \"Time\": \"2000-01-01T00:00:00Z\"}" >"$served/$version.info"
 git show HEAD:go.mod >"$served/$version.mod"
 # A module's zip holds none of the modules nested in it.
-git archive --format=zip --prefix="$module@$version/" -o "$served/$version.zip" HEAD -- . ':!tools'
+mapfile -t nested < <(git ls-tree -r --name-only HEAD | sed -n 's|/go\.mod$||p')
+git archive --format=zip --prefix="$module@$version/" -o "$served/$version.zip" HEAD -- . "${nested[@]/#/:!}"
 
 export GOPROXY=file://$work/proxy,file://$cache/cache/download GOSUMDB=off GOFLAGS=-modcacherw GOWORK=off
 export GOMODCACHE=$work/modules
