@@ -10,5 +10,5 @@ package csrc
 
 import "embed"
 
-//go:embed common verbs
+//go:embed common null verbs
 var _ embed.FS

@@ -8,7 +8,7 @@ cc=(gcc -std=gnu11 -Wall -Wextra -Wconversion -Werror)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-for shim in */shim.c; do
+for shim in */shim.c internal/cgotest/shim.c; do
   echo "csrc.sh: $shim"
   "${cc[@]}" -O2 -c -o "$work/shim.o" "$shim"
   # What a header's inlines need under a library's own name is hidden, so that no other object takes it for the library's.

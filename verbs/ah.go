@@ -30,6 +30,56 @@ type Path struct {
 	TrafficClass uint8
 	FlowLabel    uint32
 	HopLimit     uint8 // 0 is 64
+	StaticRate   Rate  // as fast as the port; a slower path needs its rate
+	SrcPathBits  uint8 // InfiniBand: the low bits of our LID
+}
+
+// Rate is how fast packets are sent on a path (enum ibv_rate); 0 is as fast as the port.
+type Rate uint8
+
+// rates are the codes of enum ibv_rate with their Mbit/s, which for lanes of 64/66 coding is a little over the name.
+var rates = map[Rate]int{
+	2: 2500, 5: 5000, 3: 10000, 6: 20000, 4: 30000, 7: 40000, 8: 60000, 9: 80000, 10: 120000, 11: 14062, 12: 56250,
+	13: 112500, 14: 168750, 15: 25781, 16: 103125, 17: 206250, 18: 309375, 19: 28125, 20: 53125, 21: 425000, 22: 637500,
+	23: 850000, 24: 1275000,
+}
+
+// Mbps is the rate in Mbit/s; −1 for a code that is none.
+//
+// Implements:
+//
+//	int ibv_rate_to_mbps(enum ibv_rate rate)
+//	int ibv_rate_to_mult(enum ibv_rate rate)
+func (r Rate) Mbps() int {
+	if mbps, ok := rates[r]; ok {
+		return mbps
+	}
+	return -1
+}
+
+// RateOf is the code of a rate in Mbit/s; 0 where there is none of just that.
+//
+// Implements:
+//
+//	enum ibv_rate mbps_to_ibv_rate(int mbps)
+//	enum ibv_rate mult_to_ibv_rate(int mult)
+func RateOf(mbps int) Rate {
+	for code, rate := range rates {
+		if rate == mbps {
+			return code
+		}
+	}
+	return 0
+}
+
+// FlowLabelToUDPSport is the UDP source port that RoCE v2 packets of a flow label have (IBTA annex 17): what a switch
+// spreads flows by.
+//
+// Implements:
+//
+//	uint16_t ibv_flow_label_to_udp_sport(uint32_t fl)
+func FlowLabelToUDPSport(label uint32) uint16 {
+	return uint16(label&0x03fff^(label&0xfc000)>>14) | 0xc000
 }
 
 // ahAttr is struct weft_ah_attr.
@@ -38,6 +88,8 @@ type ahAttr struct {
 	flowLabel                                                      uint32
 	lid                                                            uint16
 	isGlobal, gidIndex, hopLimit, trafficClass, serviceLevel, port uint8
+	staticRate, srcPathBits                                        uint8
+	_                                                              uint16
 }
 
 const defaultHopLimit = 64
@@ -48,12 +100,15 @@ func (p Path) attr(port uint8, gidIndex int, remote GID, lid uint16) (ahAttr, er
 		return ahAttr{}, invalid("GID index %d: 0 to 255 are possible", gidIndex)
 	case p.ServiceLevel > 15:
 		return ahAttr{}, invalid("service level %d: 0 to 15 are possible", p.ServiceLevel)
+	case p.StaticRate != 0 && p.StaticRate.Mbps() < 0:
+		return ahAttr{}, invalid("static rate %d is no code of a rate", p.StaticRate)
 	case p.FlowLabel >= 1<<20:
 		return ahAttr{}, invalid("flow label %#x: it has 20 bits", p.FlowLabel)
 	}
 	a := ahAttr{
 		gid: remote, flowLabel: p.FlowLabel, lid: lid, gidIndex: uint8(gidIndex), hopLimit: p.HopLimit,
-		trafficClass: p.TrafficClass, serviceLevel: p.ServiceLevel, port: port,
+		trafficClass: p.TrafficClass, serviceLevel: p.ServiceLevel, port: port, staticRate: uint8(p.StaticRate),
+		srcPathBits: p.SrcPathBits,
 	}
 	if a.hopLimit == 0 {
 		a.hopLimit = defaultHopLimit
@@ -81,7 +136,33 @@ func (pd *PD) CreateAH(cfg AHConfig) (*AH, error) {
 	if err != nil {
 		return nil, err
 	}
-	ptr, err := cCreateAH(pd.ptr, &attr)
+	return pd.newAH(&attr)
+}
+
+// CreateAHFromWC makes an address handle of the way back to the sender of a datagram that came to a port. grh is what lies
+// before its payload, [GRHSize] bytes.
+//
+// Implements:
+//
+//	struct ibv_ah *ibv_create_ah_from_wc(struct ibv_pd *pd, struct ibv_wc *wc, struct ibv_grh *grh, uint8_t port_num)
+//	int ibv_init_ah_from_wc(struct ibv_context *context, uint8_t port_num, struct ibv_wc *wc, struct ibv_grh *grh, struct ibv_ah_attr *ah_attr)
+func (pd *PD) CreateAHFromWC(port uint8, wc *WC, grh []byte) (*AH, error) {
+	if err := pd.life.Enter(); err != nil {
+		return nil, err
+	}
+	defer pd.life.Exit()
+	if len(grh) < GRHSize {
+		return nil, invalid("address handle of a datagram: %d bytes of header, %d are needed", len(grh), GRHSize)
+	}
+	attr, err := cAHFromWC(pd.ctx.ptr, port, wc, grh)
+	if err != nil {
+		return nil, err
+	}
+	return pd.newAH(&attr)
+}
+
+func (pd *PD) newAH(attr *ahAttr) (*AH, error) {
+	ptr, err := cCreateAH(pd.ptr, attr)
 	if err != nil {
 		return nil, err
 	}

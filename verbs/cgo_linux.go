@@ -4,12 +4,6 @@ package verbs
 
 // #cgo CFLAGS: -D_GNU_SOURCE
 // #cgo LDFLAGS: -ldl
-// #cgo noescape weft_cq_poll
-// #cgo nocallback weft_cq_poll
-// #cgo noescape weft_qp_post_send
-// #cgo nocallback weft_qp_post_send
-// #cgo noescape weft_qp_post_recv
-// #cgo nocallback weft_qp_post_recv
 // #include <stdlib.h>
 // #include "../csrc/verbs/shim.h"
 import "C"
@@ -29,26 +23,18 @@ import (
 
 // The Go mirrors of csrc/common/abi.h have its sizes: either difference below is negative otherwise, and does not compile.
 const (
-	_ = unsafe.Sizeof(SGE{}) - C.sizeof_struct_weft_sge
-	_ = C.sizeof_struct_weft_sge - unsafe.Sizeof(SGE{})
-	_ = unsafe.Sizeof(SendWR{}) - C.sizeof_struct_weft_send_wr
-	_ = C.sizeof_struct_weft_send_wr - unsafe.Sizeof(SendWR{})
-	_ = unsafe.Sizeof(RecvWR{}) - C.sizeof_struct_weft_recv_wr
-	_ = C.sizeof_struct_weft_recv_wr - unsafe.Sizeof(RecvWR{})
-	_ = unsafe.Sizeof(WC{}) - C.sizeof_struct_weft_wc
-	_ = C.sizeof_struct_weft_wc - unsafe.Sizeof(WC{})
-	_ = unsafe.Sizeof(qpLimits{}) - C.sizeof_struct_weft_qp_limits
-	_ = C.sizeof_struct_weft_qp_limits - unsafe.Sizeof(qpLimits{})
 	_ = unsafe.Sizeof(deviceAttr{}) - C.sizeof_struct_weft_device_attr
 	_ = C.sizeof_struct_weft_device_attr - unsafe.Sizeof(deviceAttr{})
+	_ = unsafe.Sizeof(extendedAttr{}) - C.sizeof_struct_weft_extended_attr
+	_ = C.sizeof_struct_weft_extended_attr - unsafe.Sizeof(extendedAttr{})
 	_ = unsafe.Sizeof(portAttr{}) - C.sizeof_struct_weft_port_attr
 	_ = C.sizeof_struct_weft_port_attr - unsafe.Sizeof(portAttr{})
 	_ = unsafe.Sizeof(gidEntry{}) - C.sizeof_struct_weft_gid_entry
 	_ = C.sizeof_struct_weft_gid_entry - unsafe.Sizeof(gidEntry{})
 	_ = unsafe.Sizeof(ahAttr{}) - C.sizeof_struct_weft_ah_attr
 	_ = C.sizeof_struct_weft_ah_attr - unsafe.Sizeof(ahAttr{})
-	_ = unsafe.Sizeof(qpAttr{}) - C.sizeof_struct_weft_qp_attr
-	_ = C.sizeof_struct_weft_qp_attr - unsafe.Sizeof(qpAttr{})
+	_ = unsafe.Sizeof(asyncEvent{}) - C.sizeof_struct_weft_async_event
+	_ = C.sizeof_struct_weft_async_event - unsafe.Sizeof(asyncEvent{})
 )
 
 // load opens the library once; a failure stays, so that every caller learns of it.
@@ -80,7 +66,10 @@ func cDevices() (devices []DeviceInfo, err error) {
 	err = withDevices(func(list **C.struct_ibv_device, n int) error {
 		for i := range n {
 			d := C.weft_device_at(list, C.int(i))
-			devices = append(devices, DeviceInfo{C.GoString(C.weft_device_name(d)), guid(uint64(C.weft_device_guid(d)))})
+			devices = append(devices, DeviceInfo{
+				Name: C.GoString(C.weft_device_name(d)), GUID: guid(uint64(C.weft_device_guid(d))),
+				Index: int(C.weft_device_index(d)),
+			})
 		}
 		return nil
 	})
@@ -102,6 +91,15 @@ func cOpenDevice(name string) (ctx unsafe.Pointer, err error) {
 	return ctx, err
 }
 
+func cImportDevice(fd int) (unsafe.Pointer, error) {
+	if err := load(); err != nil {
+		return nil, err
+	}
+	var c *C.struct_ibv_context
+	rc := C.weft_device_import(C.int(fd), &c)
+	return unsafe.Pointer(c), errno("ibv_import_device", rc)
+}
+
 func cCloseDevice(ctx unsafe.Pointer) error {
 	return errno("ibv_close_device", C.weft_device_close((*C.struct_ibv_context)(ctx)))
 }
@@ -109,6 +107,68 @@ func cCloseDevice(ctx unsafe.Pointer) error {
 func cQueryDevice(ctx unsafe.Pointer) (a deviceAttr, err error) {
 	rc := C.weft_device_query((*C.struct_ibv_context)(ctx), (*C.struct_weft_device_attr)(unsafe.Pointer(&a)))
 	return a, errno("ibv_query_device", rc)
+}
+
+func cContextName(ctx unsafe.Pointer) string {
+	return C.GoString(C.weft_context_name((*C.struct_ibv_context)(ctx)))
+}
+
+func cContextFD(ctx unsafe.Pointer) int { return int(C.weft_context_fd((*C.struct_ibv_context)(ctx))) }
+
+func cContextVectors(ctx unsafe.Pointer) int {
+	return int(C.weft_context_vectors((*C.struct_ibv_context)(ctx)))
+}
+
+func cQueryExtended(ctx unsafe.Pointer) (a extendedAttr, err error) {
+	rc := C.weft_device_extended((*C.struct_ibv_context)(ctx), (*C.struct_weft_extended_attr)(unsafe.Pointer(&a)))
+	return a, errno("ibv_query_device_ex", rc)
+}
+
+func cDeviceClock(ctx unsafe.Pointer) (ns uint64, err error) {
+	var n C.uint64_t
+	rc := C.weft_device_clock((*C.struct_ibv_context)(ctx), &n)
+	return uint64(n), errno("ibv_query_rt_values_ex", rc)
+}
+
+func cAsyncFD(ctx unsafe.Pointer) (int, error) {
+	var fd C.int
+	rc := C.weft_context_nonblocking((*C.struct_ibv_context)(ctx), &fd)
+	return int(fd), errno("fcntl", rc)
+}
+
+func cAsyncEvent(ctx unsafe.Pointer, e *asyncEvent) error {
+	rc := C.weft_context_event((*C.struct_ibv_context)(ctx), (*C.struct_weft_async_event)(unsafe.Pointer(e)))
+	return errno("ibv_get_async_event", rc)
+}
+
+func cAckAsyncEvent(ctx unsafe.Pointer, e *asyncEvent) {
+	C.weft_context_ack_event((*C.struct_ibv_context)(ctx), (*C.struct_weft_async_event)(unsafe.Pointer(e)))
+}
+
+func cForkInit() error {
+	if err := load(); err != nil {
+		return err
+	}
+	return errno("ibv_fork_init", C.weft_fork_init())
+}
+
+func cForkStatus() (int, error) {
+	if err := load(); err != nil {
+		return 0, err
+	}
+	return int(C.weft_fork_status()), nil
+}
+
+func cQueryPKey(ctx unsafe.Pointer, port uint8, index int) (uint16, error) {
+	var key C.uint16_t
+	rc := C.weft_pkey_query((*C.struct_ibv_context)(ctx), C.uint8_t(port), C.int(index), &key)
+	return uint16(key), errno("ibv_query_pkey", rc)
+}
+
+func cPKeyIndex(ctx unsafe.Pointer, port uint8, key uint16) (int, error) {
+	var index C.int
+	rc := C.weft_pkey_index((*C.struct_ibv_context)(ctx), C.uint8_t(port), C.uint16_t(key), &index)
+	return int(index), errno("ibv_get_pkey_index", rc)
 }
 
 func cQueryPort(ctx unsafe.Pointer, port uint8) (a portAttr, err error) {
@@ -129,15 +189,96 @@ func cAllocPD(ctx unsafe.Pointer) (unsafe.Pointer, error) {
 	return unsafe.Pointer(pd), errno("ibv_alloc_pd", rc)
 }
 
+func cImportPD(ctx unsafe.Pointer, handle uint32) (unsafe.Pointer, error) {
+	var pd *C.struct_ibv_pd
+	rc := C.weft_pd_import((*C.struct_ibv_context)(ctx), C.uint32_t(handle), &pd)
+	return unsafe.Pointer(pd), errno("ibv_import_pd", rc)
+}
+
+func cUnimportPD(pd unsafe.Pointer) { C.weft_pd_unimport((*C.struct_ibv_pd)(pd)) }
+
+func cPDHandle(pd unsafe.Pointer) uint32 { return uint32(C.weft_pd_handle((*C.struct_ibv_pd)(pd))) }
+
 func cDeallocPD(pd unsafe.Pointer) error {
 	return errno("ibv_dealloc_pd", C.weft_pd_dealloc((*C.struct_ibv_pd)(pd)))
 }
 
-func cRegMR(pd unsafe.Pointer, addr, length uint64, access uint32) (mr unsafe.Pointer, lkey, rkey uint32, err error) {
+// cMR is a new memory region.
+type cMR struct {
+	ptr        unsafe.Pointer
+	lkey, rkey uint32
+}
+
+func madeMR(op string, rc C.int, m *C.struct_ibv_mr, lkey, rkey C.uint32_t) (cMR, error) {
+	return cMR{unsafe.Pointer(m), uint32(lkey), uint32(rkey)}, errno(op, rc)
+}
+
+func cRegMR(pd unsafe.Pointer, addr, length uint64, access uint32) (cMR, error) {
 	var m *C.struct_ibv_mr
 	var l, r C.uint32_t
 	rc := C.weft_mr_reg((*C.struct_ibv_pd)(pd), C.uint64_t(addr), C.uint64_t(length), C.uint32_t(access), &m, &l, &r)
-	return unsafe.Pointer(m), uint32(l), uint32(r), errno("ibv_reg_mr", rc)
+	return madeMR("ibv_reg_mr", rc, m, l, r)
+}
+
+func cRegMRIOVA(pd unsafe.Pointer, addr, length, iova uint64, access uint32) (cMR, error) {
+	var m *C.struct_ibv_mr
+	var l, r C.uint32_t
+	rc := C.weft_mr_reg_iova((*C.struct_ibv_pd)(pd), C.uint64_t(addr), C.uint64_t(length), C.uint64_t(iova),
+		C.uint32_t(access), &m, &l, &r)
+	return madeMR("ibv_reg_mr_iova", rc, m, l, r)
+}
+
+func cRegDMABuf(pd unsafe.Pointer, fd int, offset, length, iova uint64, access uint32) (cMR, error) {
+	var m *C.struct_ibv_mr
+	var l, r C.uint32_t
+	rc := C.weft_mr_reg_dmabuf((*C.struct_ibv_pd)(pd), C.uint64_t(offset), C.uint64_t(length), C.uint64_t(iova), C.int(fd),
+		C.uint32_t(access), &m, &l, &r)
+	return madeMR("ibv_reg_dmabuf_mr", rc, m, l, r)
+}
+
+func cAllocNullMR(pd unsafe.Pointer) (cMR, error) {
+	var m *C.struct_ibv_mr
+	var l, r C.uint32_t
+	rc := C.weft_mr_alloc_null((*C.struct_ibv_pd)(pd), &m, &l, &r)
+	return madeMR("ibv_alloc_null_mr", rc, m, l, r)
+}
+
+func cImportMR(pd unsafe.Pointer, handle uint32) (cMR, error) {
+	var m *C.struct_ibv_mr
+	var l, r C.uint32_t
+	rc := C.weft_mr_import((*C.struct_ibv_pd)(pd), C.uint32_t(handle), &m, &l, &r)
+	return madeMR("ibv_import_mr", rc, m, l, r)
+}
+
+func cUnimportMR(mr unsafe.Pointer) { C.weft_mr_unimport((*C.struct_ibv_mr)(mr)) }
+
+func cMRHandle(mr unsafe.Pointer) uint32 { return uint32(C.weft_mr_handle((*C.struct_ibv_mr)(mr))) }
+
+func cReregMR(mr unsafe.Pointer, what uint32, pd unsafe.Pointer, addr, length uint64, access uint32) (m cMR, code int, err error) {
+	var l, r C.uint32_t
+	rc, err := C.weft_mr_rereg((*C.struct_ibv_mr)(mr), C.uint32_t(what), (*C.struct_ibv_pd)(pd), C.uint64_t(addr),
+		C.uint64_t(length), C.uint32_t(access), &l, &r)
+	if rc == 0 {
+		err = nil
+	}
+	return cMR{mr, uint32(l), uint32(r)}, int(rc), err
+}
+
+func cAdviseMR(pd unsafe.Pointer, advice, flags uint32, sges []SGE) error {
+	rc := C.weft_mr_advise((*C.struct_ibv_pd)(pd), C.uint32_t(advice), C.uint32_t(flags),
+		(*C.struct_weft_sge)(unsafe.Pointer(unsafe.SliceData(sges))), C.uint32_t(len(sges)))
+	return errno("ibv_advise_mr", rc)
+}
+
+func cAllocMW(pd unsafe.Pointer, typ uint32) (mw unsafe.Pointer, rkey uint32, err error) {
+	var m *C.struct_ibv_mw
+	var r C.uint32_t
+	rc := C.weft_mw_alloc((*C.struct_ibv_pd)(pd), C.uint32_t(typ), &m, &r)
+	return unsafe.Pointer(m), uint32(r), errno("ibv_alloc_mw", rc)
+}
+
+func cDeallocMW(mw unsafe.Pointer) error {
+	return errno("ibv_dealloc_mw", C.weft_mw_dealloc((*C.struct_ibv_mw)(mw)))
 }
 
 func cDeregMR(mr unsafe.Pointer) error {
@@ -154,76 +295,10 @@ func cDestroyAH(ah unsafe.Pointer) error {
 	return errno("ibv_destroy_ah", C.weft_ah_destroy((*C.struct_ibv_ah)(ah)))
 }
 
-func cCreateCQ(ctx unsafe.Pointer, depth int, events bool) (cq unsafe.Pointer, granted, fd int, err error) {
-	var c *C.struct_weft_cq
-	wanted, withEvents, descriptor := C.uint32_t(depth), C.int(0), C.int(-1)
-	if events {
-		withEvents = 1
-	}
-	rc := C.weft_cq_create((*C.struct_ibv_context)(ctx), withEvents, &wanted, &c, &descriptor)
-	return unsafe.Pointer(c), int(wanted), int(descriptor), errno("ibv_create_cq", rc)
-}
-
-func cDestroyCQ(cq unsafe.Pointer) error {
-	return errno("ibv_destroy_cq", C.weft_cq_destroy((*C.struct_weft_cq)(cq)))
-}
-
-func cRawCQ(cq unsafe.Pointer) unsafe.Pointer { return C.weft_cq_raw((*C.struct_weft_cq)(cq)) }
-
-func cArmCQ(cq unsafe.Pointer) error {
-	return errno("ibv_req_notify_cq", C.weft_cq_arm((*C.struct_weft_cq)(cq)))
-}
-
-func cCQEvents(cq unsafe.Pointer) int { return int(C.weft_cq_events((*C.struct_weft_cq)(cq))) }
-
-func cPollCQ(cq unsafe.Pointer, wcs []WC, spin uint32) int {
-	return int(C.weft_cq_poll((*C.struct_weft_cq)(cq), (*C.struct_weft_wc)(unsafe.Pointer(unsafe.SliceData(wcs))),
-		C.uint32_t(len(wcs)), C.uint32_t(spin)))
-}
-
-func cCreateQP(pd, sendCQ, recvCQ unsafe.Pointer, limits *qpLimits) (unsafe.Pointer, uint32, error) {
-	var qp *C.struct_weft_qp
-	var num C.uint32_t
-	rc := C.weft_qp_create((*C.struct_ibv_pd)(pd), (*C.struct_weft_cq)(sendCQ), (*C.struct_weft_cq)(recvCQ),
-		(*C.struct_weft_qp_limits)(unsafe.Pointer(limits)), &qp, &num)
-	return unsafe.Pointer(qp), uint32(num), errno("ibv_create_qp", rc)
-}
-
-func cDestroyQP(qp unsafe.Pointer) error {
-	return errno("ibv_destroy_qp", C.weft_qp_destroy((*C.struct_weft_qp)(qp)))
-}
-
-func cRawQP(qp unsafe.Pointer) unsafe.Pointer { return C.weft_qp_raw((*C.struct_weft_qp)(qp)) }
-
-func cModifyQP(qp unsafe.Pointer, attr *qpAttr) error {
-	rc := C.weft_qp_modify((*C.struct_weft_qp)(qp), (*C.struct_weft_qp_attr)(unsafe.Pointer(attr)))
-	return errno("ibv_modify_qp", rc)
-}
-
-func cQPState(qp unsafe.Pointer) (QPState, error) {
-	var state C.uint32_t
-	rc := C.weft_qp_state((*C.struct_weft_qp)(qp), &state)
-	return QPState(state), errno("ibv_query_qp", rc)
-}
-
-func cSetMaxMessage(qp unsafe.Pointer, bytes uint32) {
-	C.weft_qp_set_max_message((*C.struct_weft_qp)(qp), C.uint32_t(bytes))
-}
-
-func cPostSend(qp unsafe.Pointer, wrs []SendWR, sges []SGE) (accepted, result int) {
-	var n C.uint32_t
-	rc := C.weft_qp_post_send((*C.struct_weft_qp)(qp),
-		(*C.struct_weft_send_wr)(unsafe.Pointer(unsafe.SliceData(wrs))), C.uint32_t(len(wrs)),
-		(*C.struct_weft_sge)(unsafe.Pointer(unsafe.SliceData(sges))), C.uint32_t(len(sges)), &n)
-	return int(n), int(rc)
-}
-
-func cPostRecv(qp unsafe.Pointer, wrs []RecvWR, sges []SGE) (accepted, result int) {
-	var n C.uint32_t
-	rc := C.weft_qp_post_recv((*C.struct_weft_qp)(qp),
-		(*C.struct_weft_recv_wr)(unsafe.Pointer(unsafe.SliceData(wrs))), C.uint32_t(len(wrs)),
-		(*C.struct_weft_sge)(unsafe.Pointer(unsafe.SliceData(sges))), C.uint32_t(len(sges)), &n)
-	return int(n), int(rc)
+func cAHFromWC(ctx unsafe.Pointer, port uint8, wc *WC, grh []byte) (a ahAttr, err error) {
+	rc := C.weft_ah_from_wc((*C.struct_ibv_context)(ctx), C.uint8_t(port), (*C.struct_weft_wc)(unsafe.Pointer(wc)),
+		(*C.uint8_t)(unsafe.SliceData(grh)), (*C.struct_weft_ah_attr)(unsafe.Pointer(&a)))
+	return a, errno("ibv_init_ah_from_wc", rc)
 }
 
 func dupCloseOnExec(fd int) (int, error) { return unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 0) }

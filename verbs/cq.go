@@ -2,9 +2,10 @@ package verbs
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"os"
+	"math"
+	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 	"unsafe"
@@ -14,25 +15,44 @@ import (
 
 // CQ is a completion queue.
 type CQ struct {
-	life   life.Object
-	ptr    unsafe.Pointer // struct weft_cq *
-	depth  int
-	events *os.File // a duplicate of the completion channel's descriptor; nil without events
-	conn   syscall.RawConn
+	life    life.Object
+	ctx     *Context
+	ptr     unsafe.Pointer // struct weft_cq *
+	raw     unsafe.Pointer // struct ibv_cq *
+	channel *CompChannel   // shared; nil otherwise
+	events  *waiter        // of its own channel; nil otherwise
+	failed  atomic.Bool    // the device reported it
+
+	mu       sync.Mutex
+	depth    int
+	reserved int          // of depth, by queue pairs
+	srqs     map[*SRQ]int // how many queue pairs bring a shared queue's receives here
 }
 
 // CQConfig says how to make a completion queue.
 type CQConfig struct {
 	// Depth is how many completions must fit: those of all work requests posted at a time to all queue pairs on it. A
-	// queue that overflows is lost, with all its queue pairs.
+	// queue that overflows is lost, with all its queue pairs; so creating a queue pair takes its depths from this one's, and
+	// is refused where they do not fit.
 	Depth int
-	// Events gives the queue a completion channel, for [CQ.Arm] and [CQ.Wait].
+	// Events gives the queue a completion channel of its own, for [CQ.Arm] and [CQ.Wait].
 	Events bool
+	// Channel has the queue announce its completions on a channel that it shares with others, for [CompChannel.Wait].
+	Channel *CompChannel
+	// Vector is the completion vector that the queue interrupts by, below [Context.Vectors].
+	Vector int
 }
 
-func (cfg CQConfig) validate(device string, limit int) error {
-	if cfg.Depth < 1 || cfg.Depth > limit {
-		return invalid("create completion queue of depth %d: %s takes 1 to %d", cfg.Depth, device, limit)
+func (cfg CQConfig) validate(c *Context) error {
+	switch limit := c.attr.MaxCQE; {
+	case cfg.Depth < 1 || cfg.Depth > limit:
+		return invalid("create completion queue of depth %d: %s takes 1 to %d", cfg.Depth, c.name, limit)
+	case cfg.Events && cfg.Channel != nil:
+		return invalid("create completion queue: Events and Channel exclude one another")
+	case cfg.Channel != nil && cfg.Channel.ctx != c:
+		return invalid("create completion queue: Channel is of another device")
+	case cfg.Vector < 0 || cfg.Vector >= max(c.Vectors(), 1):
+		return invalid("create completion queue: Vector is %d, %s has %d", cfg.Vector, c.name, c.Vectors())
 	}
 	return nil
 }
@@ -48,19 +68,32 @@ func (c *Context) CreateCQ(cfg CQConfig) (*CQ, error) {
 		return nil, err
 	}
 	defer c.life.Exit()
-	if err := cfg.validate(c.name, c.attr.MaxCQE); err != nil {
+	if err := cfg.validate(c); err != nil {
 		return nil, err
 	}
-	ptr, depth, fd, err := cCreateCQ(c.ptr, cfg.Depth, cfg.Events)
+	cq := &CQ{ctx: c, channel: cfg.Channel}
+	var shared unsafe.Pointer
+	parent := &c.life
+	if cfg.Channel != nil {
+		if err := cfg.Channel.life.Enter(); err != nil {
+			return nil, err
+		}
+		defer cfg.Channel.life.Exit()
+		parent, shared = &cfg.Channel.life, cfg.Channel.ptr
+	}
+	var fd int
+	var err error
+	cq.ptr, cq.depth, fd, err = cCreateCQ(c.ptr, shared, cfg.Depth, cfg.Vector, cfg.Events)
 	if err != nil {
 		return nil, fmt.Errorf("create completion queue of depth %d: %w", cfg.Depth, err)
 	}
-	cq := &CQ{ptr: ptr, depth: depth}
+	cq.raw = cRawCQ(cq.ptr)
+	c.objects.add(cq.raw, cq)
 	if cfg.Events {
-		err = cq.watch(fd)
+		cq.events, err = newWaiter(fd, &cq.life)
 	}
 	if err == nil {
-		err = cq.life.Init("completion queue", &c.life, cq.destroy)
+		err = cq.life.Init("completion queue", parent, cq.destroy)
 	}
 	if err != nil {
 		return nil, closeAfter(err, cq.destroy)
@@ -68,25 +101,71 @@ func (c *Context) CreateCQ(cfg CQConfig) (*CQ, error) {
 	return cq, nil
 }
 
-// watch gives Go's poller a duplicate of the channel's descriptor: the original belongs to libibverbs, which closes it.
-func (cq *CQ) watch(fd int) error {
-	dup, err := dupCloseOnExec(fd)
-	if err != nil {
-		return fmt.Errorf("duplicate the completion channel's descriptor: %w", err)
-	}
-	cq.events = os.NewFile(uintptr(dup), "completion channel")
-	cq.conn, err = cq.events.SyscallConn()
-	return err
-}
-
 func (cq *CQ) destroy() error {
 	if err := cDestroyCQ(cq.ptr); err != nil {
 		return err
 	}
+	cq.ctx.objects.remove(cq.raw)
 	if cq.events != nil {
-		cq.events.Close() // a duplicate: nothing is lost
+		cq.events.close()
 	}
 	return nil
+}
+
+// reserve takes places for the completions of a queue pair.
+func (cq *CQ) reserve(n int) error {
+	cq.mu.Lock()
+	defer cq.mu.Unlock()
+	return cq.take(n)
+}
+
+// take is called with mu.
+func (cq *CQ) take(n int) error {
+	if cq.reserved+n > cq.depth {
+		return invalid("%d completions of a queue pair do not fit: of the completion queue's %d, %d are taken; make it deeper",
+			n, cq.depth, cq.reserved)
+	}
+	cq.reserved += n
+	return nil
+}
+
+func (cq *CQ) release(n int) {
+	cq.mu.Lock()
+	defer cq.mu.Unlock()
+	cq.reserved -= n
+}
+
+// join takes places for the receives of a shared queue, once for all its queue pairs here.
+func (cq *CQ) join(srq *SRQ) error {
+	cq.mu.Lock()
+	defer cq.mu.Unlock()
+	if cq.srqs[srq] == 0 {
+		if err := cq.take(srq.attr.MaxWR); err != nil {
+			return err
+		}
+	}
+	if cq.srqs == nil {
+		cq.srqs = make(map[*SRQ]int)
+	}
+	cq.srqs[srq]++
+	return nil
+}
+
+func (cq *CQ) leave(srq *SRQ) {
+	cq.mu.Lock()
+	defer cq.mu.Unlock()
+	if cq.srqs[srq]--; cq.srqs[srq] == 0 {
+		delete(cq.srqs, srq)
+		cq.reserved -= srq.attr.MaxWR
+	}
+}
+
+// fail is the device's word that the queue is lost.
+func (cq *CQ) fail() {
+	cq.failed.Store(true)
+	if cq.events != nil {
+		cq.events.wake()
+	}
 }
 
 // Close destroys the queue. It is refused with EBUSY while a QP is open on it. A Wait in progress ends.
@@ -98,16 +177,73 @@ func (cq *CQ) destroy() error {
 func (cq *CQ) Close() error { return cq.life.Close() }
 
 // Depth is how many completions fit, which may be more than was asked for.
-func (cq *CQ) Depth() int { return cq.depth }
+func (cq *CQ) Depth() int {
+	cq.mu.Lock()
+	defer cq.mu.Unlock()
+	return cq.depth
+}
+
+// Reserved is how many of Depth the queue pairs on it take.
+func (cq *CQ) Reserved() int {
+	cq.mu.Lock()
+	defer cq.mu.Unlock()
+	return cq.reserved
+}
+
+// Resize changes the depth, with what is in the queue. It cannot be less than what queue pairs take.
+//
+// Implements:
+//
+//	int ibv_resize_cq(struct ibv_cq *cq, int cqe)
+func (cq *CQ) Resize(depth int) error {
+	if err := cq.life.Enter(); err != nil {
+		return err
+	}
+	defer cq.life.Exit()
+	cq.mu.Lock()
+	defer cq.mu.Unlock()
+	if limit := cq.ctx.attr.MaxCQE; depth < max(cq.reserved, 1) || depth > limit {
+		return invalid("resize completion queue to %d: %d are taken by queue pairs, %s takes up to %d", depth, cq.reserved,
+			cq.ctx.name, limit)
+	}
+	granted, err := cResizeCQ(cq.ptr, depth)
+	if err != nil {
+		return fmt.Errorf("resize completion queue to %d: %w", depth, err)
+	}
+	cq.depth = granted
+	return nil
+}
+
+// Moderate has the queue interrupt after count completions or after the period, whichever comes first: fewer events, each
+// later. Where the driver does not know it the error wraps [errors.ErrUnsupported].
+//
+// Implements:
+//
+//	int ibv_modify_cq(struct ibv_cq *cq, struct ibv_modify_cq_attr *attr)
+func (cq *CQ) Moderate(count int, period time.Duration) error {
+	if err := cq.life.Enter(); err != nil {
+		return err
+	}
+	defer cq.life.Exit()
+	us := period.Microseconds()
+	if count < 0 || count > math.MaxUint16 || us < 0 || us > math.MaxUint16 {
+		return invalid("moderate completion queue: %d completions and %v; at most 65535 and 65.535 ms", count, period)
+	}
+	return cModerateCQ(cq.ptr, uint16(count), uint16(us))
+}
 
 // Raw returns the struct ibv_cq pointer, for calls that this package does not have.
-func (cq *CQ) Raw() unsafe.Pointer { return cRawCQ(cq.ptr) }
+func (cq *CQ) Raw() unsafe.Pointer { return cq.raw }
 
 // MaxSpin is the longest that [CQ.PollSpin] spins in C: the Go scheduler takes the processor away from a thread that
 // stays in C for 20 µs.
 const MaxSpin = 10 * time.Microsecond
 
-// Poll moves up to len(wcs) completions into wcs and returns how many; 0 if there are none.
+// Poll moves up to len(wcs) completions into wcs and returns how many; 0 if there are none. A queue that the device reported
+// lost, most likely by an overflow, gives [ErrCQFailed] once it is empty.
+//
+// The first completion of a queue pair with an error other than WCFlushed moves that queue pair to the error state; see
+// [QP.Err].
 //
 // Implements:
 //
@@ -127,6 +263,9 @@ func (cq *CQ) PollSpin(wcs []WC, spin time.Duration) (int, error) {
 	if n < 0 {
 		return 0, &Error{Op: "ibv_poll_cq", Err: syscall.Errno(-n)}
 	}
+	if n == 0 && cq.failed.Load() {
+		return 0, ErrCQFailed
+	}
 	return n, nil
 }
 
@@ -136,19 +275,25 @@ func (cq *CQ) PollSpin(wcs []WC, spin time.Duration) (int, error) {
 // Implements:
 //
 //	int ibv_req_notify_cq(struct ibv_cq *cq, int solicited_only)
-func (cq *CQ) Arm() error {
+func (cq *CQ) Arm() error { return cq.arm(false) }
+
+// ArmSolicited is Arm for completions that the sender marked with [SendSolicited], and for errors.
+func (cq *CQ) ArmSolicited() error { return cq.arm(true) }
+
+func (cq *CQ) arm(solicitedOnly bool) error {
 	if err := cq.life.Enter(); err != nil {
 		return err
 	}
 	defer cq.life.Exit()
-	if cq.events == nil {
-		return invalid("arm a completion queue that was made without Events")
+	if cq.events == nil && cq.channel == nil {
+		return invalid("arm a completion queue that was made without Events or Channel")
 	}
-	return cArmCQ(cq.ptr)
+	return cArmCQ(cq.ptr, solicitedOnly)
 }
 
 // Wait blocks until an event that Arm asked for has come, or ctx ends; its error is then ctx's. No thread is held
-// meanwhile. All events that have come are taken and acknowledged. One goroutine at a time may wait.
+// meanwhile. All events that have come are taken and acknowledged. One goroutine at a time may wait. A queue that the device
+// reported lost ends it with [ErrCQFailed].
 //
 // Implements:
 //
@@ -158,33 +303,12 @@ func (cq *CQ) Wait(ctx context.Context) error {
 	if cq.events == nil {
 		return invalid("wait on a completion queue that was made without Events")
 	}
-	stop := context.AfterFunc(ctx, func() { cq.events.SetReadDeadline(time.Unix(1, 0)) })
-	defer stop()
-	for {
-		var taken int
-		var failed error
-		err := cq.conn.Read(func(uintptr) bool {
-			taken, failed = cq.takeEvents()
-			return taken > 0 || failed != nil
-		})
-		switch {
-		case failed != nil:
-			return failed
-		case err == nil:
-			return nil
-		case !errors.Is(err, os.ErrDeadlineExceeded):
-			return cq.closed(err)
-		case ctx.Err() != nil:
-			return context.Cause(ctx)
+	return cq.events.wait(ctx, cq.takeEvents, func() error {
+		if cq.failed.Load() {
+			return ErrCQFailed
 		}
-		// The deadline was set for an earlier Wait, whose context ended as it returned.
-		if err := cq.events.SetReadDeadline(time.Time{}); err != nil {
-			return cq.closed(err)
-		}
-		if ctx.Err() != nil { // its own deadline may just have been taken back
-			return context.Cause(ctx)
-		}
-	}
+		return nil
+	})
 }
 
 // takeEvents is guarded by itself, since Close must not wait for a Wait.
@@ -198,13 +322,4 @@ func (cq *CQ) takeEvents() (int, error) {
 		return 0, &Error{Op: "ibv_get_cq_event", Err: syscall.Errno(-n)}
 	}
 	return n, nil
-}
-
-// closed makes the poller's error for a closed descriptor that of a closed object.
-func (cq *CQ) closed(err error) error {
-	if closed := cq.life.Enter(); closed != nil {
-		return closed
-	}
-	cq.life.Exit()
-	return err
 }

@@ -21,7 +21,7 @@ func TestCrashTraceNamesCFunction(t *testing.T) {
 	trace, err := child.CombinedOutput()
 	require.Error(t, err)
 	require.Contains(t, string(trace), "SIGSEGV")
-	require.Contains(t, string(trace), "\nweft_cq_poll\n")
+	require.Contains(t, string(trace), "\nweft_cq_poll_once\n")
 	require.Contains(t, string(trace), "csrc/verbs/queue.c:")
 }
 

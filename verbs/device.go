@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"strings"
+	"sync/atomic"
 	"unsafe"
 
 	"github.com/weftrdma/weft/internal/life"
@@ -12,8 +13,9 @@ import (
 
 // DeviceInfo is a device as the library lists it, before it is opened.
 type DeviceInfo struct {
-	Name string
-	GUID GUID
+	Name  string
+	GUID  GUID
+	Index int // the kernel's number for it; −1 if the library cannot tell
 }
 
 // GUID is a device's 8-byte identity.
@@ -32,6 +34,7 @@ func (g GUID) String() string {
 //	void ibv_free_device_list(struct ibv_device **list)
 //	const char *ibv_get_device_name(struct ibv_device *device)
 //	uint64_t ibv_get_device_guid(struct ibv_device *device)
+//	int ibv_get_device_index(struct ibv_device *device)
 func Devices() ([]DeviceInfo, error) { return cDevices() }
 
 // Context is an open device.
@@ -40,6 +43,12 @@ type Context struct {
 	ptr  unsafe.Pointer // struct ibv_context *
 	name string
 	attr DeviceAttr
+
+	borrowed bool // imported: closing leaves the device open
+	events   eventReader
+	objects  registry
+
+	noRelaxedOrdering atomic.Bool // the device refused it once
 }
 
 // Open opens the device of that name; an empty name is the only device of the machine.
@@ -57,10 +66,44 @@ func Open(name string) (*Context, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open %s: %w", name, err)
 	}
-	c := &Context{ptr: ptr, name: name}
+	return newContext(ptr, name, false)
+}
+
+// ImportContext uses a struct ibv_context that was opened by other means, such as mlx5dv_open_device. It must stay open
+// until Close, which does not close the device. Meanwhile its asynchronous events are read here.
+func ImportContext(raw unsafe.Pointer) (*Context, error) {
+	if raw == nil {
+		return nil, invalid("import context: nil")
+	}
+	if err := load(); err != nil {
+		return nil, err
+	}
+	return newContext(raw, cContextName(raw), true)
+}
+
+// ImportDevice opens a device that another process has open, by a duplicate of its [Context.FD]: the two share the kernel's
+// objects, which are found by their handles ([Context.ImportPD], [PD.ImportMR]). The descriptor belongs to the context from
+// then on. Where libibverbs or the driver cannot do it, the error wraps [errors.ErrUnsupported].
+//
+// Implements:
+//
+//	struct ibv_context *ibv_import_device(int cmd_fd)
+func ImportDevice(fd int) (*Context, error) {
+	ptr, err := cImportDevice(fd)
+	if err != nil {
+		return nil, fmt.Errorf("import device: %w", err)
+	}
+	return newContext(ptr, cContextName(ptr), false)
+}
+
+func newContext(ptr unsafe.Pointer, name string, borrowed bool) (*Context, error) {
+	c := &Context{ptr: ptr, name: name, borrowed: borrowed}
 	raw, err := cQueryDevice(ptr)
 	if err == nil {
 		c.attr = raw.export()
+		err = c.readEvents()
+	}
+	if err == nil {
 		err = c.life.Init("device "+name, nil, c.close)
 	}
 	if err != nil {
@@ -102,9 +145,15 @@ func closeAfter(err error, free func() error) error {
 	return err
 }
 
-func (c *Context) close() error { return cCloseDevice(c.ptr) }
+func (c *Context) close() error {
+	c.events.stop()
+	if c.borrowed {
+		return nil
+	}
+	return cCloseDevice(c.ptr)
+}
 
-// Close closes the device. It is refused with EBUSY while a PD or CQ is open on it.
+// Close closes the device and [Context.Events]. It is refused with EBUSY while anything is open on it.
 //
 // Implements:
 //
@@ -120,49 +169,11 @@ func (c *Context) Attr() DeviceAttr { return c.attr }
 // Raw returns the struct ibv_context pointer, for calls that this package does not have.
 func (c *Context) Raw() unsafe.Pointer { return c.ptr }
 
-// DeviceAttr is what a device can do.
-type DeviceAttr struct {
-	FirmwareVersion string
-	NodeGUID        GUID
-	VendorID        uint32
-	VendorPartID    uint32
-	HardwareVersion uint32
-	Ports           int    // ports are numbered from 1
-	MaxMRSize       uint64 // bytes
-	MaxQP           int
-	MaxQPWR         int // work requests in one queue
-	MaxSGE          int // entries of one work request
-	MaxCQ           int
-	MaxCQE          int // completions in one queue
-	MaxMR           int
-	MaxPD           int
-	MaxAH           int
-	// MaxQPRdAtom is how many RDMA reads and atomics a queue pair takes at a time as target, MaxQPInitRdAtom how many it
-	// starts.
-	MaxQPRdAtom     int
-	MaxQPInitRdAtom int
-}
+// FD is the descriptor of the device, for [ImportDevice] in a process that it is passed to.
+func (c *Context) FD() int { return cContextFD(c.ptr) }
 
-// deviceAttr is struct weft_device_attr.
-type deviceAttr struct {
-	fwVer                                                      [64]byte
-	nodeGUID                                                   [8]byte
-	maxMRSize                                                  uint64
-	vendorID, vendorPartID, hwVer                              uint32
-	maxQP, maxQPWR, maxSGE, maxCQ, maxCQE, maxMR, maxPD, maxAH uint32
-	maxQPRdAtom, maxQPInitRdAtom, ports                        uint32
-}
-
-func (a *deviceAttr) export() DeviceAttr {
-	firmware, _, _ := strings.Cut(string(a.fwVer[:]), "\x00")
-	return DeviceAttr{
-		FirmwareVersion: firmware, NodeGUID: a.nodeGUID,
-		VendorID: a.vendorID, VendorPartID: a.vendorPartID, HardwareVersion: a.hwVer,
-		Ports: int(a.ports), MaxMRSize: a.maxMRSize, MaxQP: int(a.maxQP), MaxQPWR: int(a.maxQPWR), MaxSGE: int(a.maxSGE),
-		MaxCQ: int(a.maxCQ), MaxCQE: int(a.maxCQE), MaxMR: int(a.maxMR), MaxPD: int(a.maxPD), MaxAH: int(a.maxAH),
-		MaxQPRdAtom: int(a.maxQPRdAtom), MaxQPInitRdAtom: int(a.maxQPInitRdAtom),
-	}
-}
+// Vectors is how many completion vectors the device has, from 0 on: each interrupts a processor of its own.
+func (c *Context) Vectors() int { return cContextVectors(c.ptr) }
 
 // guid turns the library's number, which is in network order, into bytes.
 func guid(n uint64) (g GUID) {

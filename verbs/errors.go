@@ -19,6 +19,9 @@ var (
 	// cause is in the first completion with another status, not in this one.
 	ErrFlushed = errors.New("flushed after an earlier error")
 
+	// ErrCQFailed: the device reported the completion queue lost, which a full one is. Its queue pairs are lost with it.
+	ErrCQFailed = errors.New("completion queue failed, most likely by an overflow")
+
 	// ErrNoUsableGID: no entry of the GID table can be used for RDMA on the port.
 	ErrNoUsableGID = errors.New("no usable GID")
 

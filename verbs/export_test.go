@@ -8,3 +8,12 @@ var (
 	TimeoutCode  = timeoutCode
 	RNRTimerCode = rnrTimerCode
 )
+
+// Crossings is how often Go has called into the shim to post to the queue pair.
+func (qp *QP) Crossings() uint64 { return cQPCrossings(qp.ptr) }
+
+// Crossings is how often Go has called into the shim to post the template.
+func (t *Template) Crossings() uint64 { return cTemplateCrossings(t.ptr) }
+
+// CheckStep checks a change of state.
+var CheckStep = checkStep

@@ -81,6 +81,23 @@ func SelectGID(table []GIDEntry, port uint8) (GIDEntry, error) {
 	}), nil
 }
 
+// FindGID finds the entry that has the GID and type of want now, on the same port: the index of an address changes when it
+// is taken away and comes back ([QP.Connect] looks it up itself). Where it is gone, the error wraps [ErrNoUsableGID] and shows
+// the table.
+func (c *Context) FindGID(want GIDEntry) (GIDEntry, error) {
+	table, err := c.GIDTable()
+	if err != nil {
+		return GIDEntry{}, err
+	}
+	for _, e := range table {
+		if e.GID == want.GID && e.Type == want.Type && e.Port == want.Port {
+			return e, nil
+		}
+	}
+	return GIDEntry{}, fmt.Errorf("port %d of %s no longer has %v (%v): %w; the table:\n%s",
+		want.Port, c.name, want.GID, want.Type, ErrNoUsableGID, FormatGIDTable(table))
+}
+
 // FormatGIDTable lays the entries out for people, one a line, with a header.
 func FormatGIDTable(table []GIDEntry) string {
 	if len(table) == 0 {

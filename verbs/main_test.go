@@ -9,7 +9,8 @@ import (
 
 func TestMain(m *testing.M) {
 	rdmatest.Main(m, rdmatest.Children{
-		"peer": playPeer,
+		"peer":    playPeer,
+		"memlock": registerOverLimit,
 		"crash in C": func([]string) int {
 			verbs.CrashInPoll()
 			return 0

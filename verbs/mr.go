@@ -13,57 +13,134 @@ import (
 // AccessFlags are what a NIC may do with memory (enum ibv_access_flags).
 type AccessFlags uint32
 
-// The remote rights need AccessLocalWrite, except reading.
+// The remote rights to write need AccessLocalWrite; reading does not.
 const (
 	AccessLocalWrite AccessFlags = 1 << iota
 	AccessRemoteWrite
 	AccessRemoteRead
+	AccessRemoteAtomic
+	AccessMWBind    // memory windows can be bound to it
+	AccessZeroBased // remote addresses count from 0
+	AccessOnDemand  // pages are not pinned: the device asks for them
+	AccessHugeTLB   // with AccessOnDemand, memory of huge pages
 
-	accessAll = AccessLocalWrite | AccessRemoteWrite | AccessRemoteRead
+	// AccessRelaxedOrdering lets the device's writes pass one another on PCI. It is a wish: where the device refuses it the
+	// memory is registered without, and so is everything later on that device; [MR.Access] tells.
+	AccessRelaxedOrdering AccessFlags = 1 << 20
+
+	accessAll = AccessLocalWrite | AccessRemoteWrite | AccessRemoteRead | AccessRemoteAtomic | AccessMWBind |
+		AccessZeroBased | AccessOnDemand | AccessHugeTLB | AccessRelaxedOrdering
 )
 
 // MR is a memory region: memory that a NIC may use.
 type MR struct {
-	life   life.Object
-	ptr    unsafe.Pointer // struct ibv_mr *
-	addr   uint64
-	length uint64
-	lkey   uint32
-	rkey   uint32
-	pinner runtime.Pinner
+	life     life.Object
+	pd       *PD
+	ptr      unsafe.Pointer // struct ibv_mr *
+	addr     uint64
+	length   uint64
+	lkey     uint32
+	rkey     uint32
+	access   AccessFlags
+	imported bool
+	pinner   runtime.Pinner
 }
 
-// RegMR registers mem. It may be any memory that stays where it is until the region is closed: a mapping, C memory, or a
-// Go slice, which RegMR pins for that time. While the region is open, work requests and peers reach all len(mem) bytes;
-// what the NIC writes, Go sees after it polled the completion.
+// RegMR registers mem. It may be any memory that stays where it is until the region is closed: a mapping, also of huge
+// pages, C memory, or a Go slice, which RegMR pins for that time. While the region is open, work requests and peers reach
+// all len(mem) bytes; what the NIC writes, Go sees after it polled the completion.
 //
-// ENOMEM that comes from the limit on locked memory gives an error that wraps [ErrMemlock] too and tells the limit, the
-// need and the fix.
+// Memory longer than the device's MaxMRSize is an error, never cut. ENOMEM that comes from the limit on locked memory gives
+// an error that wraps [ErrMemlock] too and tells the limit, the need and the fix.
 //
 // Implements:
 //
 //	struct ibv_mr *ibv_reg_mr(struct ibv_pd *pd, void *addr, size_t length, int access)
 func (pd *PD) RegMR(mem []byte, access AccessFlags) (*MR, error) {
-	if err := pd.life.Enter(); err != nil {
-		return nil, err
+	return pd.register(mem, access, func(addr uint64, access AccessFlags) (cMR, error) {
+		return cRegMR(pd.ptr, addr, uint64(len(mem)), uint32(access))
+	})
+}
+
+// RegMRIOVA registers mem under another address: work requests and peers reach its first byte at iova, and [MR.Addr] is
+// that. iova and the address of mem must lie at the same place within a page.
+//
+// Implements:
+//
+//	struct ibv_mr *ibv_reg_mr_iova(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova, int access)
+func (pd *PD) RegMRIOVA(mem []byte, iova uint64, access AccessFlags) (*MR, error) {
+	mr, err := pd.register(mem, access, func(addr uint64, access AccessFlags) (cMR, error) {
+		return cRegMRIOVA(pd.ptr, addr, uint64(len(mem)), iova, uint32(access))
+	})
+	if err == nil {
+		mr.addr = iova
 	}
-	defer pd.life.Exit()
-	if err := pd.checkReg(uint64(len(mem)), access); err != nil {
-		return nil, err
-	}
+	return mr, err
+}
+
+// register pins mem and has it registered by reg.
+func (pd *PD) register(mem []byte, access AccessFlags, reg func(uint64, AccessFlags) (cMR, error)) (*MR, error) {
 	start := unsafe.SliceData(mem)
-	mr := &MR{addr: uint64(uintptr(unsafe.Pointer(start))), length: uint64(len(mem))}
-	mr.pinner.Pin(start)
-	var err error
-	mr.ptr, mr.lkey, mr.rkey, err = cRegMR(pd.ptr, mr.addr, mr.length, uint32(access))
+	mr := &MR{pd: pd, addr: uint64(uintptr(unsafe.Pointer(start))), length: uint64(len(mem)), access: access}
+	if len(mem) > 0 {
+		mr.pinner.Pin(start)
+	}
+	err := pd.makeMR(mr, func(access AccessFlags) (cMR, error) { return reg(uint64(uintptr(unsafe.Pointer(start))), access) })
 	if err != nil {
 		mr.pinner.Unpin()
-		return nil, fmt.Errorf("register %d bytes: %w", len(mem), explainMemlock(err, mr.length))
+		return nil, err
 	}
-	if err := mr.life.Init("memory region", &pd.life, mr.dereg); err != nil {
-		return nil, closeAfter(err, mr.dereg)
+	if access&AccessZeroBased != 0 {
+		mr.addr = 0
 	}
 	return mr, nil
+}
+
+// RegDMABuf registers length bytes of a dma-buf from offset on, such as memory of a GPU, under the address iova. Where the
+// kernel or the driver knows no dma-buf the error wraps [errors.ErrUnsupported].
+//
+// Implements:
+//
+//	struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t length, uint64_t iova, int fd, int access)
+func (pd *PD) RegDMABuf(fd int, offset, length, iova uint64, access AccessFlags) (*MR, error) {
+	mr := &MR{pd: pd, addr: iova, length: length, access: access}
+	return mr, pd.makeMR(mr, func(access AccessFlags) (cMR, error) {
+		return cRegDMABuf(pd.ptr, fd, offset, length, iova, uint32(access))
+	})
+}
+
+// makeMR checks a region and has it made by reg, again without relaxed ordering where the device refuses that.
+func (pd *PD) makeMR(mr *MR, reg func(AccessFlags) (cMR, error)) error {
+	if err := pd.life.Enter(); err != nil {
+		return err
+	}
+	defer pd.life.Exit()
+	if err := pd.checkReg(mr.length, mr.access); err != nil {
+		return err
+	}
+	refused := &pd.ctx.noRelaxedOrdering
+	if refused.Load() {
+		mr.access &^= AccessRelaxedOrdering
+	}
+	made, err := reg(mr.access)
+	if err != nil && mr.access&AccessRelaxedOrdering != 0 && errors.Is(err, errors.ErrUnsupported) {
+		mr.access &^= AccessRelaxedOrdering
+		if made, err = reg(mr.access); err == nil {
+			refused.Store(true)
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("register %d bytes: %w", mr.length, explainReg(err, mr.length))
+	}
+	mr.ptr, mr.lkey, mr.rkey = made.ptr, made.lkey, made.rkey
+	return pd.adopt(mr)
+}
+
+func (pd *PD) adopt(mr *MR) error {
+	if err := mr.life.Init("memory region", &pd.life, mr.dereg); err != nil {
+		return closeAfter(err, mr.dereg)
+	}
+	return nil
 }
 
 func (pd *PD) checkReg(length uint64, access AccessFlags) error {
@@ -74,10 +151,18 @@ func (pd *PD) checkReg(length uint64, access AccessFlags) error {
 		return invalid("register %d bytes: %s takes at most %d in one region; register parts", length, pd.ctx.name, limit)
 	case access&^accessAll != 0:
 		return invalid("register memory: unknown access flags %#x", uint32(access&^accessAll))
-	case access&AccessRemoteWrite != 0 && access&AccessLocalWrite == 0:
-		return invalid("register memory: AccessRemoteWrite needs AccessLocalWrite")
+	case access&(AccessRemoteWrite|AccessRemoteAtomic) != 0 && access&AccessLocalWrite == 0:
+		return invalid("register memory: AccessRemoteWrite and AccessRemoteAtomic need AccessLocalWrite")
 	}
 	return nil
+}
+
+// explainReg adds what a user can do about a registration that failed.
+func explainReg(err error, need uint64) error {
+	if errors.Is(err, syscall.EINVAL) {
+		return fmt.Errorf("%w (memory of huge pages, with fork protection on, needs RDMAV_HUGEPAGES_SAFE=1)", err)
+	}
+	return explainMemlock(err, need)
 }
 
 // explainMemlock adds to ENOMEM what the user needs to know when the limit on locked memory is the likely cause.
@@ -92,6 +177,10 @@ func explainMemlock(err error, need uint64) error {
 }
 
 func (mr *MR) dereg() error {
+	if mr.imported {
+		cUnimportMR(mr.ptr)
+		return nil
+	}
 	if err := cDeregMR(mr.ptr); err != nil {
 		return err
 	}
@@ -104,6 +193,7 @@ func (mr *MR) dereg() error {
 // Implements:
 //
 //	int ibv_dereg_mr(struct ibv_mr *mr)
+//	void ibv_unimport_mr(struct ibv_mr *mr)
 func (mr *MR) Close() error { return mr.life.Close() }
 
 // Addr is the address of the region's first byte, as work requests here and at peers use it.
@@ -111,6 +201,9 @@ func (mr *MR) Addr() uint64 { return mr.addr }
 
 // Length is the region's length in bytes.
 func (mr *MR) Length() uint64 { return mr.length }
+
+// Access is what the device was asked for in the end: without [AccessRelaxedOrdering] where it refused that.
+func (mr *MR) Access() AccessFlags { return mr.access }
 
 // LKey goes into the scatter/gather entries of local work requests.
 func (mr *MR) LKey() uint32 { return mr.lkey }

@@ -11,6 +11,7 @@ type PD struct {
 	life life.Object
 	ctx  *Context
 	ptr  unsafe.Pointer // struct ibv_pd *
+	free func(unsafe.Pointer) error
 }
 
 // AllocPD allocates a protection domain.
@@ -27,14 +28,52 @@ func (c *Context) AllocPD() (*PD, error) {
 	if err != nil {
 		return nil, err
 	}
-	pd := &PD{ctx: c, ptr: ptr}
+	return c.newPD(ptr, cDeallocPD)
+}
+
+// ImportPD uses a protection domain of the process that this device was imported from, by its [PD.Handle].
+//
+// Implements:
+//
+//	struct ibv_pd *ibv_import_pd(struct ibv_context *context, uint32_t pd_handle)
+//	void ibv_unimport_pd(struct ibv_pd *pd)
+func (c *Context) ImportPD(handle uint32) (*PD, error) {
+	if err := c.life.Enter(); err != nil {
+		return nil, err
+	}
+	defer c.life.Exit()
+	ptr, err := cImportPD(c.ptr, handle)
+	if err != nil {
+		return nil, err
+	}
+	return c.newPD(ptr, func(ptr unsafe.Pointer) error { cUnimportPD(ptr); return nil })
+}
+
+// WrapPD uses a struct ibv_pd of this device that was allocated by other means. It must stay until Close, which does not
+// deallocate it.
+func (c *Context) WrapPD(raw unsafe.Pointer) (*PD, error) {
+	if err := c.life.Enter(); err != nil {
+		return nil, err
+	}
+	defer c.life.Exit()
+	if raw == nil {
+		return nil, invalid("wrap protection domain: nil")
+	}
+	return c.newPD(raw, func(unsafe.Pointer) error { return nil })
+}
+
+func (c *Context) newPD(ptr unsafe.Pointer, free func(unsafe.Pointer) error) (*PD, error) {
+	pd := &PD{ctx: c, ptr: ptr, free: free}
 	if err := pd.life.Init("protection domain", &c.life, pd.dealloc); err != nil {
 		return nil, closeAfter(err, pd.dealloc)
 	}
 	return pd, nil
 }
 
-func (pd *PD) dealloc() error { return cDeallocPD(pd.ptr) }
+func (pd *PD) dealloc() error { return pd.free(pd.ptr) }
+
+// Handle is the kernel's number of the domain, for [Context.ImportPD] in a process that shares the device.
+func (pd *PD) Handle() uint32 { return cPDHandle(pd.ptr) }
 
 // Close deallocates the protection domain. It is refused with EBUSY while an MR, AH or QP is open on it.
 //

@@ -15,6 +15,11 @@ const (
 	PortActiveDefer
 )
 
+// String names the state.
+//
+// Implements:
+//
+//	const char *ibv_port_state_str(enum ibv_port_state port_state)
 func (s PortState) String() string {
 	return name(s, "no state", "down", "initializing", "armed", "active", "active (deferred)")
 }
@@ -41,6 +46,16 @@ type PortAttr struct {
 	PKeys       int
 	MaxMessage  uint32 // bytes of the largest message
 	LinkLayer   LinkLayer
+	Flags       uint32 // enum ibv_port_cap_flags
+	Flags2      uint16 // enum ibv_port_cap_flags2
+	PhysState   uint8  // IBTA volume 1, PortInfo: 5 is link up
+	// InfiniBand: how many low bits of the LID choose a path, the subnet manager's address and service level, how long it
+	// may take to answer (code as of timeouts), and the number of virtual lanes (code).
+	LMC                               uint8
+	SMLID                             uint16
+	SMSL, SubnetTimeout, VirtualLanes uint8
+	// BadPKeys and QKeyViolations count packets that were dropped for their P_Key and Q_Key.
+	BadPKeys, QKeyViolations uint32
 	// Width and Speed are the codes of the verbs interface; Gbps is what they amount to.
 	Width, Speed uint8
 }
@@ -48,8 +63,10 @@ type PortAttr struct {
 // portAttr is struct weft_port_attr.
 type portAttr struct {
 	state, maxMTU, activeMTU, gidTableLen, maxMessage uint32
-	lid, pkeyTableLen                                 uint16
+	flags, badPKeys, qkeyViolations                   uint32
+	lid, smLID, pkeyTableLen, flags2                  uint16
 	width, speed, physState, linkLayer                uint8
+	lmc, smSL, subnetTimeout, virtualLanes            uint8
 }
 
 // Gbps is the port's signalling rate in Gbit/s (width times lane speed, IBTA volume 1, PortInfo), 0 if unknown.
@@ -79,7 +96,9 @@ func (c *Context) QueryPort(port uint8) (PortAttr, error) {
 	return PortAttr{
 		State: PortState(a.state), MaxMTU: MTUFromCode(uint8(a.maxMTU)), ActiveMTU: MTUFromCode(uint8(a.activeMTU)),
 		LID: a.lid, GIDTableLen: int(a.gidTableLen), PKeys: int(a.pkeyTableLen), MaxMessage: a.maxMessage,
-		LinkLayer: LinkLayer(a.linkLayer), Width: a.width, Speed: a.speed,
+		LinkLayer: LinkLayer(a.linkLayer), Width: a.width, Speed: a.speed, Flags: a.flags, Flags2: a.flags2,
+		PhysState: a.physState, LMC: a.lmc, SMLID: a.smLID, SMSL: a.smSL, SubnetTimeout: a.subnetTimeout,
+		VirtualLanes: a.virtualLanes, BadPKeys: a.badPKeys, QKeyViolations: a.qkeyViolations,
 	}, nil
 }
 
@@ -89,4 +108,44 @@ func name[T ~uint8 | ~uint32](value T, names ...string) string {
 		return names[value]
 	}
 	return fmt.Sprintf("%d", value)
+}
+
+// PKey reads an entry of a port's table of partition keys, by its index from 0 on. On RoCE it has one entry, 0xffff.
+//
+// Implements:
+//
+//	int ibv_query_pkey(struct ibv_context *context, uint8_t port_num, int index, __be16 *pkey)
+func (c *Context) PKey(port uint8, index int) (uint16, error) {
+	if err := c.life.Enter(); err != nil {
+		return 0, err
+	}
+	defer c.life.Exit()
+	attr, err := c.QueryPort(port)
+	if err != nil {
+		return 0, err
+	}
+	if index < 0 || index >= attr.PKeys {
+		return 0, invalid("P_Key %d of port %d: its table has %d", index, port, attr.PKeys)
+	}
+	return cQueryPKey(c.ptr, port, index)
+}
+
+// PKeyIndex finds a partition key in a port's table.
+//
+// Implements:
+//
+//	int ibv_get_pkey_index(struct ibv_context *context, uint8_t port_num, __be16 pkey)
+func (c *Context) PKeyIndex(port uint8, key uint16) (int, error) {
+	if err := c.life.Enter(); err != nil {
+		return 0, err
+	}
+	defer c.life.Exit()
+	if _, err := c.QueryPort(port); err != nil {
+		return 0, err
+	}
+	index, err := cPKeyIndex(c.ptr, port, key)
+	if err != nil {
+		return 0, fmt.Errorf("P_Key %#x is not in the table of port %d of %s: %w", key, port, c.name, err)
+	}
+	return index, nil
 }

@@ -1,8 +1,11 @@
 package verbs
 
 import (
+	"errors"
 	"fmt"
+	"math"
 	"sync"
+	"syscall"
 	"unsafe"
 
 	"github.com/weftrdma/weft/internal/life"
@@ -14,6 +17,7 @@ type QPType uint32
 // The transports of this binding.
 const (
 	RC QPType = 2 // reliable connection
+	UC QPType = 3 // unreliable connection: no reads and atomics, and what is lost is lost
 	UD QPType = 4 // unreliable datagrams
 )
 
@@ -21,6 +25,8 @@ func (t QPType) String() string {
 	switch t {
 	case RC:
 		return "RC"
+	case UC:
+		return "UC"
 	case UD:
 		return "UD"
 	}
@@ -30,14 +36,17 @@ func (t QPType) String() string {
 // QPConfig says how to make a queue pair. Depths and entries that the device grants may be more.
 type QPConfig struct {
 	Type   QPType
-	SendCQ *CQ
-	RecvCQ *CQ // may be the same
+	SendCQ *CQ  // its depth must have room for MaxSendWR
+	RecvCQ *CQ  // and this one's for MaxRecvWR; it may be the same
+	SRQ    *SRQ // receives are posted to it instead, and MaxRecvWR is 0
 
 	MaxSendWR  int // send work requests in the queue at a time; 0 for a queue pair that only receives
 	MaxRecvWR  int
 	MaxSendSGE int // entries of one send; 0 is 1
 	MaxRecvSGE int // entries of one receive; 0 is 1
-	MaxInline  int // bytes that a send can take inline
+	// MaxInline is how many bytes a send is to take inline. No device tells its limit, so fewer are tried until it grants
+	// them: see [QP.Caps].
+	MaxInline int
 }
 
 // QPCaps is what the device granted.
@@ -47,13 +56,17 @@ type QPCaps struct {
 
 func (cfg *QPConfig) validate(device string, attr *DeviceAttr) error {
 	switch {
-	case cfg.Type != RC && cfg.Type != UD:
-		return invalid("create queue pair: type %v is neither RC nor UD", cfg.Type)
+	case cfg.Type != RC && cfg.Type != UC && cfg.Type != UD:
+		return invalid("create queue pair: type %v is neither RC, UC nor UD", cfg.Type)
 	case cfg.SendCQ == nil || cfg.RecvCQ == nil:
 		return invalid("create queue pair: SendCQ and RecvCQ are needed")
 	case cfg.MaxInline < 0:
 		return invalid("create queue pair: MaxInline %d is negative", cfg.MaxInline)
-	case cfg.MaxSendWR+cfg.MaxRecvWR == 0:
+	case cfg.SRQ != nil && cfg.MaxRecvWR != 0:
+		return invalid("create queue pair: MaxRecvWR is %d, but receives are taken from the SRQ", cfg.MaxRecvWR)
+	case cfg.SRQ != nil && cfg.Type == UC:
+		return invalid("create queue pair: UC takes no SRQ")
+	case cfg.MaxSendWR+cfg.MaxRecvWR == 0 && cfg.SRQ == nil:
 		return invalid("create queue pair: neither MaxSendWR nor MaxRecvWR is given")
 	}
 	for _, check := range []struct {
@@ -72,11 +85,12 @@ func (cfg *QPConfig) validate(device string, attr *DeviceAttr) error {
 	return nil
 }
 
-// QP is a queue pair. A new one is in the reset state: bring an RC one up with [QP.Init] and [QP.Connect], a UD one with
-// [QP.Activate].
+// QP is a queue pair. A new one is in the reset state: bring an RC or UC one up with [QP.Init] and [QP.Connect], a UD one
+// with [QP.Activate]; or either with [QP.Modify], step by step.
 type QP struct {
 	life   life.Object
 	pd     *PD
+	cfg    QPConfig
 	ptr    unsafe.Pointer // struct weft_qp *
 	num    uint32
 	limits qpLimits
@@ -101,23 +115,26 @@ func (pd *PD) CreateQP(cfg QPConfig) (*QP, error) {
 	if err := cfg.validate(pd.ctx.name, &pd.ctx.attr); err != nil {
 		return nil, err
 	}
-	for _, cq := range []*CQ{cfg.SendCQ, cfg.RecvCQ} {
-		if err := cq.life.Enter(); err != nil {
+	held := []*life.Object{&cfg.SendCQ.life, &cfg.RecvCQ.life}
+	if cfg.SRQ != nil {
+		held = append(held, &cfg.SRQ.life)
+	}
+	for _, object := range held {
+		if err := object.Enter(); err != nil {
 			return nil, err
 		}
-		defer cq.life.Exit()
+		defer object.Exit()
 	}
-	qp := &QP{pd: pd, limits: qpLimits{
-		typ: uint32(cfg.Type), maxSendWR: uint32(cfg.MaxSendWR), maxRecvWR: uint32(cfg.MaxRecvWR),
-		maxSendSGE: uint32(max(cfg.MaxSendSGE, 1)), maxRecvSGE: uint32(max(cfg.MaxRecvSGE, 1)),
-		maxInline: uint32(cfg.MaxInline),
-	}}
-	var err error
-	qp.ptr, qp.num, err = cCreateQP(pd.ptr, cfg.SendCQ.ptr, cfg.RecvCQ.ptr, &qp.limits)
-	if err != nil {
+	qp := &QP{pd: pd, cfg: cfg}
+	if err := qp.reserve(); err != nil {
+		return nil, fmt.Errorf("create %v queue pair: %w", cfg.Type, err)
+	}
+	if err := qp.create(); err != nil {
+		qp.unreserve()
 		return nil, fmt.Errorf("create %v queue pair of %d send and %d receive work requests and %d inline bytes: %w",
 			cfg.Type, cfg.MaxSendWR, cfg.MaxRecvWR, cfg.MaxInline, err)
 	}
+	pd.ctx.objects.add(qp.Raw(), qp)
 	// The kernel holds the PD and the CQs against being closed as we do: the PD through its children, a CQ by EBUSY.
 	if err := qp.life.Init(fmt.Sprintf("queue pair %d", qp.num), &pd.life, qp.destroy); err != nil {
 		return nil, closeAfter(err, qp.destroy)
@@ -125,10 +142,97 @@ func (pd *PD) CreateQP(cfg QPConfig) (*QP, error) {
 	return qp, nil
 }
 
-func (qp *QP) destroy() error { return cDestroyQP(qp.ptr) }
+// create has the queue pair made, with as many of the inline bytes as the device grants.
+func (qp *QP) create() error {
+	var srq unsafe.Pointer
+	cfg := &qp.cfg
+	if cfg.SRQ != nil {
+		srq = cfg.SRQ.raw
+	}
+	var first error
+	for inline := cfg.MaxInline; ; inline /= 2 {
+		qp.limits = qpLimits{
+			typ: uint32(cfg.Type), maxSendWR: uint32(cfg.MaxSendWR), maxRecvWR: uint32(cfg.MaxRecvWR),
+			maxSendSGE: uint32(max(cfg.MaxSendSGE, 1)), maxRecvSGE: uint32(max(cfg.MaxRecvSGE, 1)),
+			maxInline: uint32(inline),
+		}
+		var err error
+		qp.ptr, qp.num, err = cCreateQP(qp.pd.ptr, cfg.SendCQ.ptr, cfg.RecvCQ.ptr, srq, &qp.limits)
+		if err == nil {
+			return nil
+		}
+		if first == nil {
+			first = err
+		}
+		if inline == 0 || !(errors.Is(err, syscall.EINVAL) || errors.Is(err, syscall.ENOMEM)) {
+			return first
+		}
+	}
+}
 
-// Close destroys the queue pair. Work requests that have not completed give no completion any more, nor do those whose
-// completion has not been polled.
+// reserve takes the places of the completions in both queues.
+func (qp *QP) reserve() error {
+	cfg := &qp.cfg
+	if err := cfg.SendCQ.reserve(cfg.MaxSendWR); err != nil {
+		return err
+	}
+	err := cfg.RecvCQ.reserve(cfg.MaxRecvWR)
+	if err == nil && cfg.SRQ != nil {
+		err = cfg.RecvCQ.join(cfg.SRQ)
+	}
+	if err != nil {
+		cfg.SendCQ.release(cfg.MaxSendWR)
+	}
+	return err
+}
+
+func (qp *QP) unreserve() {
+	cfg := &qp.cfg
+	cfg.SendCQ.release(cfg.MaxSendWR)
+	cfg.RecvCQ.release(cfg.MaxRecvWR)
+	if cfg.SRQ != nil {
+		cfg.RecvCQ.leave(cfg.SRQ)
+	}
+}
+
+// WrapQP uses a struct ibv_qp of this domain that was made by other means, such as mlx5dv_create_qp, in the state that it is
+// in. It must stay until Close, which does not destroy it. Its completions are those of its own completion queues: they are
+// polled by whoever made these, and [QP.Err] does not learn of them.
+func (pd *PD) WrapQP(raw unsafe.Pointer) (*QP, error) {
+	if err := pd.life.Enter(); err != nil {
+		return nil, err
+	}
+	defer pd.life.Exit()
+	if raw == nil {
+		return nil, invalid("wrap queue pair: nil")
+	}
+	qp := &QP{pd: pd}
+	var err error
+	if qp.ptr, qp.state, err = cImportQP(raw, &qp.limits); err != nil {
+		return nil, err
+	}
+	qp.num = cQPNum(qp.ptr)
+	qp.limits.maxMessage = math.MaxUint32 // its port is not known
+	cSetMaxMessage(qp.ptr, qp.limits.maxMessage)
+	release := func() error { cReleaseQP(qp.ptr); return nil }
+	if err := qp.life.Init(fmt.Sprintf("queue pair %d", qp.num), &pd.life, release); err != nil {
+		return nil, closeAfter(err, release)
+	}
+	return qp, nil
+}
+
+func (qp *QP) destroy() error {
+	raw := qp.Raw()
+	if err := cDestroyQP(qp.ptr); err != nil {
+		return err
+	}
+	qp.pd.ctx.objects.remove(raw)
+	qp.unreserve()
+	return nil
+}
+
+// Close destroys the queue pair: the device no longer touches any memory for it. Work requests that have not completed give
+// no completion any more, nor do those whose completion has not been polled; [QP.Drain] comes before where that matters.
 //
 // Implements:
 //
@@ -158,7 +262,9 @@ func (qp *QP) Raw() unsafe.Pointer { return cRawQP(qp.ptr) }
 //
 // It returns how many work requests the driver accepted, from the first on. The error, where that is fewer than all,
 // wraps [ErrQueueFull] if the queue has no room for the next one. An error about a work request itself, such as too many
-// entries, comes before anything is posted.
+// entries, comes before anything is posted. So does one about a run of requests without [SendSignaled] that would fill the
+// queue, since it could never empty again; and, after the first completion with an error, the refusal of any post: that error
+// wraps the completion's ([QP.Err]).
 //
 // Implements:
 //
@@ -196,6 +302,31 @@ func (qp *QP) PostRecv(wrs []RecvWR, sges []SGE) (accepted int, err error) {
 		return qp.refused("ibv_post_recv", result, accepted, len(wrs), len(sges))
 	}
 	return accepted, nil
+}
+
+// failure is struct weft_failure.
+type failure struct {
+	id                uint64
+	status, vendorErr uint32
+}
+
+// Err returns the cause of the queue pair's failure: its first completion with an error, as a *[CompletionError]. It is nil
+// while none was polled, and again after a reset. A queue pair that has failed takes no posts, and has been moved to the
+// error state, so that everything posted completes: with WCFlushed.
+func (qp *QP) Err() error {
+	if err := qp.life.Enter(); err != nil {
+		return err
+	}
+	defer qp.life.Exit()
+	return qp.cause()
+}
+
+func (qp *QP) cause() error {
+	var f failure
+	if !cQPFailure(qp.ptr, &f) {
+		return nil
+	}
+	return &CompletionError{ID: f.id, QPN: qp.num, Status: WCStatus(f.status), VendorErr: f.vendorErr}
 }
 
 // refused is the outcome of a post that did not take all. What the shim refused was not posted at all; accepted is then

@@ -1,10 +1,8 @@
 package verbs
 
 import (
-	"crypto/rand"
-	"encoding/binary"
 	"fmt"
-	"math"
+	"slices"
 	"time"
 )
 
@@ -24,36 +22,6 @@ const (
 
 func (s QPState) String() string {
 	return name(s, "reset", "init", "ready to receive", "ready to send", "send queue draining", "send queue error", "error")
-}
-
-// Masks of enum ibv_qp_attr_mask.
-const (
-	maskState           = 1 << 0
-	maskAccess          = 1 << 3
-	maskPKeyIndex       = 1 << 4
-	maskPort            = 1 << 5
-	maskQKey            = 1 << 6
-	maskAV              = 1 << 7
-	maskPathMTU         = 1 << 8
-	maskTimeout         = 1 << 9
-	maskRetryCount      = 1 << 10
-	maskRNRRetry        = 1 << 11
-	maskRQPSN           = 1 << 12
-	maskMaxRdAtomic     = 1 << 13
-	maskMinRNRTimer     = 1 << 15
-	maskSQPSN           = 1 << 16
-	maskMaxDestRdAtomic = 1 << 17
-	maskRemoteQPN       = 1 << 20
-)
-
-// qpAttr is struct weft_qp_attr.
-type qpAttr struct {
-	mask, state, pathMTU, qkey, rqPSN, sqPSN, remoteQPN, access       uint32
-	ah                                                                ahAttr
-	pkeyIndex                                                         uint16
-	maxRdAtomic, maxDestRdAtomic, minRNRTimer, timeout, retry, rnrTry uint8
-	port                                                              uint8
-	_                                                                 [3]uint8
 }
 
 // Endpoint is what one end of a reliable connection must tell the other, by whatever way.
@@ -80,7 +48,7 @@ func (e *Endpoint) validate() error {
 	return nil
 }
 
-// Init brings a new RC queue pair from reset to init on the port of gid, and returns the local endpoint, with a random
+// Init brings a new RC or UC queue pair from reset to init on the port of gid, and returns the local endpoint, with a random
 // PSN. Receives can be posted from then on, and should be before the peer learns of the endpoint. access is what peers
 // may do through this queue pair with memory that allows it.
 //
@@ -94,7 +62,7 @@ func (qp *QP) Init(gid GIDEntry, access AccessFlags) (Endpoint, error) {
 	defer qp.life.Exit()
 	qp.mu.Lock()
 	defer qp.mu.Unlock()
-	if err := qp.expect("Init", RC, QPReset); err != nil {
+	if err := qp.expect("Init", QPReset, RC, UC); err != nil {
 		return Endpoint{}, err
 	}
 	port, err := qp.usePort(gid.Port)
@@ -102,7 +70,7 @@ func (qp *QP) Init(gid GIDEntry, access AccessFlags) (Endpoint, error) {
 		return Endpoint{}, err
 	}
 	err = qp.modify(QPInit, &qpAttr{
-		mask: maskPKeyIndex | maskPort | maskAccess, port: gid.Port, access: uint32(access),
+		mask: uint32(AttrPKeyIndex | AttrPort | AttrAccess), port: gid.Port, access: uint32(access),
 	})
 	if err != nil {
 		return Endpoint{}, err
@@ -126,7 +94,10 @@ func (qp *QP) usePort(port uint8) (PortAttr, error) {
 			qp.pd.ctx.name, attr.State)
 	}
 	qp.limits.maxMessage = attr.MaxMessage
-	cSetMaxMessage(qp.ptr, attr.MaxMessage)
+	if qp.Type() == UD {
+		qp.limits.maxMessage = uint32(attr.ActiveMTU) // a datagram is one packet
+	}
+	cSetMaxMessage(qp.ptr, qp.limits.maxMessage)
 	return attr, nil
 }
 
@@ -155,8 +126,9 @@ func (cfg *ConnectConfig) validate() error {
 	return nil
 }
 
-// Connect brings an RC queue pair from init to ready to send, connected to the remote endpoint. The path MTU is the
-// smaller of the two ends'; reads and atomics are clamped to what each end takes and starts.
+// Connect brings an RC or UC queue pair from init to ready to send, connected to the remote endpoint. The path MTU is the
+// smaller of the two ends'; reads and atomics are clamped to what each end takes and starts. The index of our GID is looked
+// up again, since it changes when an address goes and comes.
 //
 // Implements:
 //
@@ -168,7 +140,7 @@ func (qp *QP) Connect(remote Endpoint, cfg ConnectConfig) error {
 	defer qp.life.Exit()
 	qp.mu.Lock()
 	defer qp.mu.Unlock()
-	if err := qp.expect("Connect", RC, QPInit); err != nil {
+	if err := qp.expect("Connect", QPInit, RC, UC); err != nil {
 		return err
 	}
 	if err := remote.validate(); err != nil {
@@ -177,24 +149,32 @@ func (qp *QP) Connect(remote Endpoint, cfg ConnectConfig) error {
 	if err := cfg.validate(); err != nil {
 		return err
 	}
-	ah, err := cfg.Path.attr(qp.gid.Port, qp.gid.Index, remote.GID, remote.LID)
+	gid, err := qp.pd.ctx.FindGID(qp.gid)
 	if err != nil {
 		return err
 	}
-	err = qp.modify(QPRTR, &qpAttr{
-		mask: maskAV | maskPathMTU | maskRemoteQPN | maskRQPSN | maskMaxDestRdAtomic | maskMinRNRTimer,
+	ah, err := cfg.Path.attr(gid.Port, gid.Index, remote.GID, remote.LID)
+	if err != nil {
+		return err
+	}
+	toRTR := qpAttr{
+		mask: uint32(AttrPath | AttrPathMTU | AttrRemoteQPN | AttrRQPSN),
 		ah:   ah, pathMTU: uint32(min(qp.local.MTU, remote.MTU).Code()), remoteQPN: remote.QPN, rqPSN: remote.PSN,
-		maxDestRdAtomic: qp.local.RdAtomic, minRNRTimer: rnrTimerCode(orDefault(cfg.MinRNRTimer, 640*time.Microsecond)),
-	})
-	if err != nil {
+	}
+	toRTS := qpAttr{mask: uint32(AttrSQPSN), sqPSN: qp.local.PSN}
+	if qp.Type() == RC {
+		toRTR.mask |= uint32(AttrMaxDestRdAtomic | AttrMinRNRTimer)
+		toRTR.maxDestRdAtomic = qp.local.RdAtomic
+		toRTR.minRNRTimer = rnrTimerCode(orDefault(cfg.MinRNRTimer, 640*time.Microsecond))
+		toRTS.mask |= uint32(AttrTimeout | AttrRetryCount | AttrRNRRetry | AttrMaxRdAtomic)
+		toRTS.timeout = timeoutCode(orDefault(cfg.Timeout, 67*time.Millisecond))
+		toRTS.retry, toRTS.rnrTry = orDefault(cfg.RetryCount, 6), orDefault(cfg.RNRRetry, 7)
+		toRTS.maxRdAtomic = min(clampUint8(qp.pd.ctx.attr.MaxQPInitRdAtom), remote.RdAtomic)
+	}
+	if err := qp.modify(QPRTR, &toRTR); err != nil {
 		return err
 	}
-	return qp.modify(QPRTS, &qpAttr{
-		mask:  maskTimeout | maskRetryCount | maskRNRRetry | maskSQPSN | maskMaxRdAtomic,
-		sqPSN: qp.local.PSN, timeout: timeoutCode(orDefault(cfg.Timeout, 67*time.Millisecond)),
-		retry: orDefault(cfg.RetryCount, 6), rnrTry: orDefault(cfg.RNRRetry, 7),
-		maxRdAtomic: min(clampUint8(qp.pd.ctx.attr.MaxQPInitRdAtom), remote.RdAtomic),
-	})
+	return qp.modify(QPRTS, &toRTS)
 }
 
 // Activate brings a new UD queue pair from reset to ready to send on the port, with a random PSN. Only senders that give
@@ -210,31 +190,28 @@ func (qp *QP) Activate(port uint8, qkey uint32) error {
 	defer qp.life.Exit()
 	qp.mu.Lock()
 	defer qp.mu.Unlock()
-	if err := qp.expect("Activate", UD, QPReset); err != nil {
+	if err := qp.expect("Activate", QPReset, UD); err != nil {
 		return err
 	}
-	attr, err := qp.usePort(port)
-	if err != nil {
+	if _, err := qp.usePort(port); err != nil {
 		return err
 	}
-	// A datagram is one packet.
-	qp.limits.maxMessage = uint32(attr.ActiveMTU)
-	cSetMaxMessage(qp.ptr, qp.limits.maxMessage)
-	if err := qp.modify(QPInit, &qpAttr{mask: maskPKeyIndex | maskPort | maskQKey, port: port, qkey: qkey}); err != nil {
+	mask := uint32(AttrPKeyIndex | AttrPort | AttrQKey)
+	if err := qp.modify(QPInit, &qpAttr{mask: mask, port: port, qkey: qkey}); err != nil {
 		return err
 	}
 	if err := qp.modify(QPRTR, &qpAttr{}); err != nil {
 		return err
 	}
-	return qp.modify(QPRTS, &qpAttr{mask: maskSQPSN, sqPSN: randomPSN()})
+	return qp.modify(QPRTS, &qpAttr{mask: uint32(AttrSQPSN), sqPSN: randomPSN()})
 }
 
 // SetError moves the queue pair to the error state, from any other: everything posted completes, what was not carried out
 // with WCFlushed, and so do sends that are posted later. Receives that are posted later should, but on rxe of kernel 6.1
 // they never complete.
 //
-// It is needed also after a completion with an error: on that rxe, work requests posted to a queue pair that went to the
-// error state by itself never complete.
+// After a completion with an error it is done already, by the poll that found it: on that rxe, work requests posted to a
+// queue pair that went to the error state by itself never complete.
 func (qp *QP) SetError() error {
 	if err := qp.life.Enter(); err != nil {
 		return err
@@ -271,14 +248,15 @@ func (qp *QP) State() (QPState, error) {
 		return 0, err
 	}
 	defer qp.life.Exit()
-	return cQPState(qp.ptr)
+	attr, err := cQueryQP(qp.ptr, uint32(AttrState))
+	return QPState(attr.state), err
 }
 
 // expect checks that a step of bring-up has its turn.
-func (qp *QP) expect(step string, typ QPType, state QPState) error {
+func (qp *QP) expect(step string, state QPState, types ...QPType) error {
 	switch {
-	case qp.Type() != typ:
-		return invalid("%s: QP %d is %v, this is for %v", step, qp.num, qp.Type(), typ)
+	case !slices.Contains(types, qp.Type()):
+		return invalid("%s: QP %d is %v, this is for %v", step, qp.num, qp.Type(), types)
 	case qp.state != state:
 		return invalid("%s: QP %d is in state %v, this is for %v", step, qp.num, qp.state, state)
 	}
@@ -287,54 +265,11 @@ func (qp *QP) expect(step string, typ QPType, state QPState) error {
 
 // modify moves the queue pair to the state, with the attributes of the mask.
 func (qp *QP) modify(to QPState, attr *qpAttr) error {
-	attr.mask |= maskState
+	attr.mask |= uint32(AttrState)
 	attr.state = uint32(to)
 	if err := cModifyQP(qp.ptr, attr); err != nil {
 		return fmt.Errorf("QP %d from %v to %v: %w", qp.num, qp.state, to, err)
 	}
 	qp.state = to
 	return nil
-}
-
-// randomPSN makes stale packets of an earlier connection with the same numbers unlikely to be taken for this one's.
-func randomPSN() uint32 {
-	var b [4]byte
-	rand.Read(b[:])
-	return binary.NativeEndian.Uint32(b[:]) & (1<<24 - 1)
-}
-
-func clampUint8(n int) uint8 { return uint8(min(n, math.MaxUint8)) }
-
-func orDefault[T comparable](value, otherwise T) T {
-	var zero T
-	if value == zero {
-		return otherwise
-	}
-	return value
-}
-
-// timeoutCode is the smallest code whose time, 4.096 µs times two to its power, is at least d (IBTA volume 1, 9.7.6.1.3).
-func timeoutCode(d time.Duration) uint8 {
-	code := uint8(1)
-	for code < 31 && 4096*time.Nanosecond<<code < d {
-		code++
-	}
-	return code
-}
-
-// rnrTimes are the times of the RNR timer codes 1 to 31 in units of 10 µs; code 0 stands for 655.36 ms (IBTA volume 1,
-// table 46).
-var rnrTimes = [...]uint16{
-	0: math.MaxUint16, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048, 3072,
-	4096, 6144, 8192, 12288, 16384, 24576, 32768, 49152,
-}
-
-// rnrTimerCode is the code of the shortest time that is at least d, or the longest there is.
-func rnrTimerCode(d time.Duration) uint8 {
-	for code := 1; code < len(rnrTimes); code++ {
-		if time.Duration(rnrTimes[code])*10*time.Microsecond >= d {
-			return uint8(code)
-		}
-	}
-	return 0
 }

@@ -10,7 +10,7 @@ type WC struct {
 	Opcode       WCOpcode
 	VendorErr    uint32
 	ByteLen      uint32 // of receives, with the 40 bytes of [GRHSize] on UD
-	Imm          uint32 // host order; if Flags has WCWithImm
+	Imm          uint32 // host order; if Flags has WCWithImm. With WCWithInv, the key that was taken back
 	QPN          uint32 // the local queue pair
 	SrcQPN       uint32 // the sender's, on UD
 	Flags        WCFlags
@@ -28,6 +28,7 @@ type WCFlags uint32
 const (
 	WCGRH     WCFlags = 1 << 0 // the receive starts with a global route header
 	WCWithImm WCFlags = 1 << 1 // Imm holds immediate data
+	WCWithInv WCFlags = 1 << 3 // Imm holds the key of a window that the send took back
 )
 
 // WCOpcode is what completed (enum ibv_wc_opcode). Receives have the bit WCRecv.
@@ -37,6 +38,11 @@ type WCOpcode uint32
 const (
 	WCSend         WCOpcode = 0
 	WCWrite        WCOpcode = 1
+	WCRead         WCOpcode = 2
+	WCCompareSwap  WCOpcode = 3
+	WCFetchAdd     WCOpcode = 4
+	WCBindMW       WCOpcode = 5
+	WCLocalInv     WCOpcode = 6
 	WCRecv         WCOpcode = 1 << 7
 	WCRecvWriteImm WCOpcode = WCRecv + 1
 )
@@ -73,6 +79,10 @@ const (
 )
 
 // Error gives the status in words.
+//
+// Implements:
+//
+//	const char *ibv_wc_status_str(enum ibv_wc_status status)
 func (s WCStatus) Error() string {
 	return name(s, "success", "local length error", "local QP operation error", "local EE context operation error",
 		"local protection error", "flushed after an earlier error", "memory window bind error", "bad response",

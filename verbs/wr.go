@@ -15,16 +15,23 @@ type SGE struct {
 // Opcode is what a send work request does (enum ibv_wr_opcode).
 type Opcode uint32
 
-// The opcodes of this binding. UD takes the sends alone.
+// The opcodes of this binding. UD takes the sends without invalidation alone, UC all but reads and atomics. Memory windows
+// are bound by [QP.BindMW].
 const (
-	OpWrite Opcode = iota
-	OpWriteImm
-	OpSend
-	OpSendImm
+	OpWrite       Opcode = 0
+	OpWriteImm    Opcode = 1
+	OpSend        Opcode = 2
+	OpSendImm     Opcode = 3
+	OpRead        Opcode = 4
+	OpCompareSwap Opcode = 5 // 8 bytes: Swap if the peer has CompareAdd; the entry receives what it had
+	OpFetchAdd    Opcode = 6 // 8 bytes: adds CompareAdd; likewise
+	OpLocalInv    Opcode = 7 // takes back the key RKey of a window of ours
+	OpSendInv     Opcode = 9 // a send that takes back the key RKey of a window of the peer's
 )
 
 func (o Opcode) String() string {
-	return name(o, "write", "write with immediate", "send", "send with immediate")
+	return name(o, "write", "write with immediate", "send", "send with immediate", "read", "compare and swap",
+		"fetch and add", "local invalidate", "bind memory window", "send with invalidate")
 }
 
 // SendFlags modify a send work request (enum ibv_send_flags).
@@ -45,9 +52,11 @@ type SendWR struct {
 	Flags      SendFlags
 	Imm        uint32 // host order
 	NumSGE     uint32 // how many entries it takes of the list it is posted with
-	RemoteAddr uint64 // writes
+	RemoteAddr uint64 // writes, reads, atomics; a multiple of 8 for these
 	AH         AHRef  // UD
-	RKey       uint32 // writes
+	CompareAdd uint64 // atomics: what to compare with, or to add
+	Swap       uint64 // compare and swap
+	RKey       uint32 // writes, reads, atomics; the key to take back of an invalidation
 	RemoteQPN  uint32 // UD
 	RemoteQKey uint32 // UD
 	_          uint32
@@ -73,33 +82,48 @@ const (
 	badInline
 	badLength
 	badAH
+	badAtomic
+	badUnsignaled
+	badFailed
+	badPatch
 )
 
 // postError turns a shim's result for a batch, of which the driver took the first accepted, into an error.
 func (qp *QP) postError(op string, result int, accepted, n, sges int) error {
+	object := fmt.Sprintf("QP %d", qp.num)
+	if result == -badFailed {
+		return fmt.Errorf("%s takes no more posts, it failed: %w", object, qp.cause())
+	}
+	return qp.limits.postError(object, op, result, accepted, n, sges)
+}
+
+func (l *qpLimits) postError(object, op string, result int, accepted, n, sges int) error {
 	if result > 0 {
 		errno := syscall.Errno(result)
 		err := error(&Error{Op: op, Err: errno})
 		if errno == syscall.ENOMEM {
 			err = fmt.Errorf("%w: %w", ErrQueueFull, err) // that is what drivers mean by it
 		}
-		return fmt.Errorf("QP %d: work request %d of %d: %w", qp.num, accepted, n, err)
+		return fmt.Errorf("%s: work request %d of %d: %w", object, accepted, n, err)
 	}
 	var reason string
-	sendLimit, recvLimit := qp.limits.maxSendSGE, qp.limits.maxRecvSGE
 	switch -result {
 	case badOpcode:
-		reason = fmt.Sprintf("a %v queue pair has no such opcode", qp.Type())
+		reason = fmt.Sprintf("a %v queue pair has no such opcode", QPType(l.typ))
 	case badNumSGE:
-		reason = fmt.Sprintf("more scatter/gather entries than a send (%d) or receive (%d) may have", sendLimit, recvLimit)
+		reason = fmt.Sprintf("more scatter/gather entries than a send (%d) or receive (%d) may have", l.maxSendSGE, l.maxRecvSGE)
 	case badSGEList:
 		reason = fmt.Sprintf("the %d scatter/gather entries are not as many as the work requests name", sges)
 	case badInline:
-		reason = fmt.Sprintf("more inline data than %d bytes", qp.limits.maxInline)
+		reason = fmt.Sprintf("more inline data than %d bytes, or inline with something that fetches", l.maxInline)
 	case badLength:
-		reason = fmt.Sprintf("longer than a message may be, %d bytes", qp.limits.maxMessage)
+		reason = fmt.Sprintf("longer than a message may be, %d bytes", l.maxMessage)
 	case badAH:
 		reason = "a UD send needs an address handle"
+	case badAtomic:
+		reason = "an atomic has one entry of 8 bytes, and a remote address that is a multiple of 8"
+	case badUnsignaled:
+		reason = fmt.Sprintf("the queue of %d would be full of requests without SendSignaled, and never empty again", l.maxSendWR)
 	}
-	return invalid("QP %d: work request %d of %d: %s; nothing was posted", qp.num, accepted, n, reason)
+	return invalid("%s: work request %d of %d: %s; nothing was posted", object, accepted, n, reason)
 }

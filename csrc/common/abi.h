@@ -23,7 +23,9 @@ struct weft_send_wr {
     uint32_t imm;    /* host order */
     uint32_t num_sge;
     uint64_t remote_addr;
-    uint64_t ah; /* struct ibv_ah *, UD */
+    uint64_t ah;          /* struct ibv_ah *, UD */
+    uint64_t compare_add; /* atomics */
+    uint64_t swap;        /* compare-and-swap */
     uint32_t rkey;
     uint32_t remote_qpn;  /* UD */
     uint32_t remote_qkey; /* UD */
@@ -63,6 +65,25 @@ enum weft_bad_wr {
     WEFT_BAD_INLINE,     /* inline data over the queue pair's limit */
     WEFT_BAD_LENGTH,     /* message over the port's largest */
     WEFT_BAD_AH,         /* UD without an address handle */
+    WEFT_BAD_ATOMIC,     /* an atomic that is not of 8 bytes at a multiple of 8 */
+    WEFT_BAD_UNSIGNALED, /* the queue would be full with nothing signalled */
+    WEFT_BAD_FAILED,     /* the queue pair failed before */
+    WEFT_BAD_PATCH,      /* not a prepared request, or not after the one before */
+};
+
+/* verbs.Patch: what a post changes in a prepared work request. */
+struct weft_patch {
+    uint64_t addr;
+    uint64_t remote_addr;
+    uint32_t length;
+    uint32_t index; /* of the prepared work request */
+};
+
+/* verbs.failure: the first completion with an error of a queue pair. */
+struct weft_failure {
+    uint64_t id;
+    uint32_t status; /* enum ibv_wc_status; 0 while there was none */
+    uint32_t vendor_err;
 };
 
 /* What a queue pair accepts, checked before each post. */
@@ -80,8 +101,12 @@ struct weft_qp_limits {
 /* verbs.deviceAttr: the part of struct ibv_device_attr that has users. */
 struct weft_device_attr {
     char fw_ver[64];
-    uint64_t node_guid; /* network order, as 8 bytes */
+    uint64_t node_guid;         /* network order, as 8 bytes */
+    uint64_t system_image_guid; /* likewise */
     uint64_t max_mr_size;
+    uint64_t page_sizes; /* bit n: pages of 2^n bytes */
+    uint32_t flags;      /* enum ibv_device_cap_flags */
+    uint32_t atomics;    /* enum ibv_atomic_cap */
     uint32_t vendor_id;
     uint32_t vendor_part_id;
     uint32_t hw_ver;
@@ -96,6 +121,35 @@ struct weft_device_attr {
     uint32_t max_qp_rd_atom;
     uint32_t max_qp_init_rd_atom;
     uint32_t ports;
+    uint32_t max_sge_rd;
+    uint32_t max_res_rd_atom;
+    uint32_t max_mw;
+    uint32_t max_srq;
+    uint32_t max_srq_wr;
+    uint32_t max_srq_sge;
+    uint32_t max_mcast_groups;
+    uint32_t max_mcast_qps;
+    uint32_t max_pkeys;
+    uint32_t ack_delay;
+};
+
+/* verbs.extendedAttr: the part of struct ibv_device_attr_ex that is neither raw packets, RSS, tags nor device memory.
+ */
+struct weft_extended_attr {
+    uint64_t odp;                       /* enum ibv_odp_general_caps */
+    uint64_t completion_timestamp_mask; /* 0 without timestamps */
+    uint64_t core_clock_khz;
+    uint64_t flags_ex;
+    uint32_t odp_rc; /* enum ibv_odp_transport_cap_bits */
+    uint32_t odp_uc;
+    uint32_t odp_ud;
+    uint32_t max_moderation_count;
+    uint32_t max_moderation_period; /* microseconds */
+    uint32_t rate_limit_min;        /* kbit/s */
+    uint32_t rate_limit_max;
+    uint32_t atomics_fetch_add; /* sizes for PCI atomics, enum ibv_pci_atomic_op_size */
+    uint32_t atomics_swap;
+    uint32_t atomics_compare_swap;
 };
 
 /* verbs.portAttr */
@@ -105,12 +159,21 @@ struct weft_port_attr {
     uint32_t active_mtu; /* enum ibv_mtu */
     uint32_t gid_table_len;
     uint32_t max_message;
+    uint32_t flags; /* enum ibv_port_cap_flags */
+    uint32_t bad_pkeys;
+    uint32_t qkey_violations;
     uint16_t lid;
+    uint16_t sm_lid;
     uint16_t pkey_table_len;
+    uint16_t flags2;
     uint8_t active_width;
     uint8_t active_speed;
     uint8_t phys_state;
     uint8_t link_layer;
+    uint8_t lmc;
+    uint8_t sm_sl;
+    uint8_t subnet_timeout;
+    uint8_t virtual_lanes;
 };
 
 /* verbs.gidEntry */
@@ -133,6 +196,9 @@ struct weft_ah_attr {
     uint8_t traffic_class;
     uint8_t service_level;
     uint8_t port;
+    uint8_t static_rate; /* enum ibv_rate */
+    uint8_t src_path_bits;
+    uint16_t zero;
 };
 
 /* verbs.qpAttr: what ibv_modify_qp changes; mask is enum ibv_qp_attr_mask. */
@@ -145,6 +211,8 @@ struct weft_qp_attr {
     uint32_t sq_psn;
     uint32_t remote_qpn;
     uint32_t access;
+    uint32_t current_state;
+    uint32_t rate_limit; /* kbit/s */
     struct weft_ah_attr ah;
     uint16_t pkey_index;
     uint8_t max_rd_atomic;
@@ -154,7 +222,32 @@ struct weft_qp_attr {
     uint8_t retry_count;
     uint8_t rnr_retry;
     uint8_t port;
-    uint8_t zero[3];
+    uint8_t sqd_notify; /* enable the event that the send queue has drained */
+    uint8_t sq_draining;
+    uint8_t zero;
+};
+
+/* verbs.srqAttr */
+struct weft_srq_attr {
+    uint32_t max_wr;
+    uint32_t max_sge;
+    uint32_t limit;
+};
+
+/* verbs.asyncEvent */
+struct weft_async_event {
+    uint64_t object; /* struct ibv_cq *, ibv_qp * or ibv_srq *; 0 for a port or the device */
+    uint32_t type;   /* enum ibv_event_type */
+    uint32_t port;
+};
+
+/* verbs.mwBind */
+struct weft_mw_bind {
+    uint64_t id;
+    uint64_t addr;
+    uint64_t length;
+    uint32_t access;
+    uint32_t flags; /* enum ibv_send_flags */
 };
 
 #endif

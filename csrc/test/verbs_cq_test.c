@@ -15,10 +15,13 @@ static int fake_fcntl(int fd, int command, ...);
 
 static struct ibv_context context;
 
+enum { VECTOR = 3 };
+
 static struct {
     int channels, queues; /* that exist; what is left at the end is a leak for ASan as well */
     int wanted;           /* depth of the last queue */
     uint32_t armed;
+    int solicited;
     int events;     /* that can be taken */
     int interrupts; /* reads that fail before the next event */
     int stop;       /* errno when there are no more */
@@ -43,6 +46,7 @@ static struct ibv_comp_channel *fake_create_comp_channel(struct ibv_context *c)
     if (refused("ibv_create_comp_channel"))
         return NULL;
     struct ibv_comp_channel *channel = calloc(1, sizeof(*channel));
+    channel->context = &context;
     channel->fd = open("/dev/null", O_RDONLY | O_APPEND);
     driver.channels++;
     return channel;
@@ -62,7 +66,7 @@ static struct ibv_cq *fake_create_cq(struct ibv_context *c, int depth, void *cq_
 {
     CHECK(c == &context);
     CHECK(cq_context == NULL);
-    CHECK_EQ(vector, 0);
+    CHECK_EQ(vector, VECTOR);
     if (refused("ibv_create_cq"))
         return NULL;
     struct ibv_cq *cq = calloc(1, sizeof(*cq));
@@ -88,7 +92,7 @@ static int fake_destroy_cq(struct ibv_cq *cq)
 static int fake_req_notify_cq(struct ibv_cq *cq, int solicited_only)
 {
     CHECK(cq->context == &context);
-    CHECK_EQ(solicited_only, 0);
+    CHECK_EQ(solicited_only, driver.solicited);
     driver.armed++;
     return result_of("ibv_req_notify_cq");
 }
@@ -135,7 +139,7 @@ static struct weft_cq *create(int events)
     uint32_t depth = 100;
     int fd;
 
-    CHECK_EQ(weft_cq_create(&context, events, &depth, &cq, &fd), 0);
+    CHECK_EQ(weft_cq_create(&context, NULL, events, VECTOR, &depth, &cq, &fd), 0);
     return cq;
 }
 
@@ -153,7 +157,7 @@ static void queue_without_events_has_no_channel(void)
     int fd = -5;
 
     reset();
-    CHECK_EQ(weft_cq_create(&context, 0, &depth, &cq, &fd), 0);
+    CHECK_EQ(weft_cq_create(&context, NULL, 0, VECTOR, &depth, &cq, &fd), 0);
     CHECK_EQ(driver.wanted, 100);
     CHECK_EQ(depth, 127);
     CHECK_EQ(fd, -5);
@@ -169,7 +173,7 @@ static void queue_with_events_has_a_descriptor_that_does_not_block(void)
     int fd = -5;
 
     reset();
-    CHECK_EQ(weft_cq_create(&context, 1, &depth, &cq, &fd), 0);
+    CHECK_EQ(weft_cq_create(&context, NULL, 1, VECTOR, &depth, &cq, &fd), 0);
     CHECK_EQ(depth, 127);
     struct ibv_comp_channel *channel = ((struct ibv_cq *)weft_cq_raw(cq))->channel;
     CHECK(channel != NULL);
@@ -185,7 +189,7 @@ static int create_refused(void)
     uint32_t depth = 100;
     int fd;
 
-    int rc = weft_cq_create(&context, 1, &depth, &cq, &fd);
+    int rc = weft_cq_create(&context, NULL, 1, VECTOR, &depth, &cq, &fd);
     CHECK(cq == NULL);
     CHECK_EQ(depth, 100);
     CHECK_EQ(driver.queues, 0);
@@ -238,16 +242,18 @@ static void destroying_succeeds_once_the_queue_is_gone(void)
 static int arm_shared(void)
 {
     driver.armed = 0;
-    int rc = weft_cq_arm(shared);
+    int rc = weft_cq_arm(shared, driver.solicited);
     CHECK_EQ(driver.armed, 1);
     return rc;
 }
 
-static void arming_asks_for_every_completion(void)
+static void arming_asks_for_every_completion_or_the_solicited(void)
 {
     reset();
     shared = create(1);
     check_results("ibv_req_notify_cq", arm_shared);
+    driver.solicited = 1;
+    CHECK_EQ(arm_shared(), 0);
     check_destroyed(shared);
 }
 
@@ -301,7 +307,7 @@ int main(void)
     RUN(a_failure_at_any_step_gives_everything_back);
     RUN(a_queue_that_is_not_destroyed_stays_whole);
     RUN(destroying_succeeds_once_the_queue_is_gone);
-    RUN(arming_asks_for_every_completion);
+    RUN(arming_asks_for_every_completion_or_the_solicited);
     RUN(all_events_are_taken_and_acknowledged_at_once);
     RUN(no_event_is_no_error);
     RUN(a_broken_channel_is_an_error);

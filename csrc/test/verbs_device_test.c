@@ -96,7 +96,7 @@ static void reset(void)
     extended.sz = sizeof(extended);
     extended.query_port = fake_query_port;
     context->abi_compat = __VERBS_ABI_IS_EXTENDED;
-    weft_ibv = (__typeof__(weft_ibv)){
+    weft_ibv = (struct weft_ibv_table){
         .ibv_get_device_list = fake_get_device_list,
         .ibv_free_device_list = fake_free_device_list,
         .ibv_get_device_name = fake_get_device_name,

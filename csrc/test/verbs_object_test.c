@@ -2,9 +2,9 @@
 #include "verbs_fake.h"
 
 static struct ibv_context context;
-static struct ibv_pd pd;
-static struct ibv_mr mr = {.lkey = 0x11223344, .rkey = 0x55667788};
-static struct ibv_ah ah;
+static struct ibv_pd pd = {.context = &context};
+static struct ibv_mr mr = {.context = &context, .lkey = 0x11223344, .rkey = 0x55667788};
+static struct ibv_ah ah = {.context = &context};
 static struct ibv_ah_attr ah_attr; /* of the last handle */
 
 static struct ibv_pd *fake_alloc_pd(struct ibv_context *c)
@@ -122,6 +122,8 @@ static int create_ah(void)
         .traffic_class = 203,
         .service_level = 14,
         .port = 204,
+        .static_rate = 205,
+        .src_path_bits = 206,
     };
     struct ibv_ah *a = NULL;
     int rc = weft_ah_create(&pd, &attr, &a);
@@ -146,8 +148,8 @@ static void address_handles_carry_every_field(void)
     CHECK_EQ(ah_attr.grh.traffic_class, 203);
     CHECK_EQ(ah_attr.dlid, 0xc001);
     CHECK_EQ(ah_attr.sl, 14);
-    CHECK_EQ(ah_attr.src_path_bits, 0);
-    CHECK_EQ(ah_attr.static_rate, 0);
+    CHECK_EQ(ah_attr.src_path_bits, 206);
+    CHECK_EQ(ah_attr.static_rate, 205);
     CHECK_EQ(ah_attr.is_global, 1);
     CHECK_EQ(ah_attr.port_num, 204);
     check_null("ibv_create_ah", create_ah);

@@ -145,7 +145,7 @@ static void every_field_is_copied(void)
     CHECK(memcmp(&wc, &want, sizeof(wc)) == 0);
 }
 
-/* Without its flag the field may hold an invalidated key, or nothing. */
+/* The field holds an immediate, in network order; an invalidated key, in host order; or nothing. */
 static void an_immediate_needs_its_flag(void)
 {
     struct ibv_wc in = completion(0);
@@ -153,9 +153,13 @@ static void an_immediate_needs_its_flag(void)
 
     weft_wc_fill(&out, &in);
     CHECK_EQ(out.imm, 3000);
-    in.wc_flags = IBV_WC_GRH | IBV_WC_WITH_INV;
+    in.wc_flags = IBV_WC_GRH;
     weft_wc_fill(&out, &in);
     CHECK_EQ(out.imm, 0);
+    in.invalidated_rkey = 0x01020304;
+    in.wc_flags = IBV_WC_GRH | IBV_WC_WITH_INV;
+    weft_wc_fill(&out, &in);
+    CHECK_EQ(out.imm, 0x01020304);
     CHECK_EQ(out.flags, IBV_WC_GRH | IBV_WC_WITH_INV);
 }
 

@@ -1,7 +1,9 @@
 /* Queue pairs: what is asked of the library, what it granted, and how it is moved from state to state. */
 #include "verbs_fake.h"
 
-static struct ibv_pd pd;
+static struct ibv_context context;
+static struct ibv_pd pd = {.context = &context};
+static struct ibv_srq srq;
 static struct ibv_cq send_queue, recv_queue;
 static struct weft_cq send_cq = {.cq = &send_queue}, recv_cq = {.cq = &recv_queue};
 
@@ -22,6 +24,7 @@ static struct ibv_qp *fake_create_qp(struct ibv_pd *p, struct ibv_qp_init_attr *
         return NULL;
     struct ibv_qp *qp = calloc(1, sizeof(*qp));
     qp->qp_num = 0xabcdef;
+    qp->context = &context;
     driver.pairs++;
     return qp;
 }
@@ -81,7 +84,7 @@ static struct weft_qp *create(void)
     struct weft_qp *qp = NULL;
     uint32_t qpn = 0;
 
-    CHECK_EQ(weft_qp_create(&pd, &send_cq, &recv_cq, &limits, &qp, &qpn), 0);
+    CHECK_EQ(weft_qp_create(&pd, &send_cq, &recv_cq, &srq, &limits, &qp, &qpn), 0);
     CHECK_EQ(qpn, 0xabcdef);
     return qp;
 }
@@ -98,7 +101,7 @@ static void creation_asks_for_what_is_wanted(void)
     struct weft_qp *qp = create();
     CHECK(driver.wanted.send_cq == &send_queue);
     CHECK(driver.wanted.recv_cq == &recv_queue);
-    CHECK(driver.wanted.srq == NULL);
+    CHECK(driver.wanted.srq == &srq);
     CHECK(driver.wanted.qp_context == NULL);
     CHECK_EQ(driver.wanted.qp_type, IBV_QPT_UD);
     CHECK_EQ(driver.wanted.sq_sig_all, 0);
@@ -125,7 +128,7 @@ static void creation_returns_and_keeps_what_was_granted(void)
     uint32_t qpn = 0;
 
     reset();
-    CHECK_EQ(weft_qp_create(&pd, &send_cq, &recv_cq, &limits, &qp, &qpn), 0);
+    CHECK_EQ(weft_qp_create(&pd, &send_cq, &recv_cq, &srq, &limits, &qp, &qpn), 0);
     CHECK(memcmp(&limits, &granted, sizeof(limits)) == 0);
     CHECK(memcmp(&qp->limits, &granted, sizeof(limits)) == 0); /* what posts are checked against */
     CHECK_EQ(((struct ibv_qp *)weft_qp_raw(qp))->qp_num, 0xabcdef);
@@ -138,7 +141,7 @@ static int create_refused(void)
     struct weft_qp *qp = NULL;
     uint32_t qpn = 0;
 
-    int rc = weft_qp_create(&pd, &send_cq, &recv_cq, &limits, &qp, &qpn);
+    int rc = weft_qp_create(&pd, &send_cq, &recv_cq, &srq, &limits, &qp, &qpn);
     CHECK(qp == NULL);
     CHECK_EQ(qpn, 0);
     CHECK(memcmp(&limits, &wanted, sizeof(limits)) == 0);
@@ -256,10 +259,10 @@ static int modify_shared(void)
 
 static int query_shared(void)
 {
-    uint32_t state = 99;
-    int rc = weft_qp_state(shared, &state);
+    struct weft_qp_attr got;
+    int rc = weft_qp_query(shared, IBV_QP_STATE, &got);
 
-    CHECK(rc != 0 || state == IBV_QPS_ERR);
+    CHECK(rc != 0 || got.state == IBV_QPS_ERR);
     return rc;
 }
 

@@ -8,7 +8,7 @@ static struct batch spoilt(uint32_t n, uint32_t i, enum weft_bad_wr reason)
 
     switch (reason) {
     case WEFT_BAD_OPCODE:
-        b.sends[i].opcode = IBV_WR_RDMA_READ;
+        b.sends[i].opcode = IBV_WR_TSO;
         break;
     case WEFT_BAD_NUM_SGE:
         b.sends[i].num_sge = MAX_SEND_SGE + 1;
@@ -26,6 +26,13 @@ static struct batch spoilt(uint32_t n, uint32_t i, enum weft_bad_wr reason)
         break;
     case WEFT_BAD_AH:
         b.sends[i].ah = 0;
+        break;
+    case WEFT_BAD_ATOMIC:
+        b.sends[i].opcode = IBV_WR_ATOMIC_FETCH_AND_ADD;
+        break;
+    case WEFT_BAD_UNSIGNALED:
+    case WEFT_BAD_FAILED:
+    case WEFT_BAD_PATCH: /* no fault of a single request */
         break;
     }
     return b;
@@ -50,6 +57,7 @@ static void one_bad_send_anywhere_and_nothing_is_posted(void)
             check_spoilt(post_sends, IBV_QPT_RC, reason);
         check_spoilt(post_sends, IBV_QPT_UD, reason);
     }
+    check_spoilt(post_sends, IBV_QPT_RC, WEFT_BAD_ATOMIC);
 }
 
 static void one_bad_receive_anywhere_and_nothing_is_posted(void)
@@ -174,6 +182,8 @@ static void check_opcode(uint32_t type, uint32_t opcode, int good)
     struct batch b = batch_of(1, 1);
 
     b.sends[0].opcode = opcode;
+    b.sends[0].remote_addr = 64;
+    b.sges[0].length = 8;
     if (good)
         check_taken(post_sends, &qp, &b);
     else
@@ -185,8 +195,12 @@ static void each_transport_has_its_opcodes(void)
 {
     for (uint32_t opcode = 0; opcode < 70; opcode++) {
         int send = opcode == IBV_WR_SEND || opcode == IBV_WR_SEND_WITH_IMM;
-        int write = opcode == IBV_WR_RDMA_WRITE || opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
-        check_opcode(IBV_QPT_RC, opcode, send || write);
+        int unacknowledged = opcode == IBV_WR_RDMA_WRITE || opcode == IBV_WR_RDMA_WRITE_WITH_IMM ||
+                             opcode == IBV_WR_LOCAL_INV || opcode == IBV_WR_SEND_WITH_INV;
+        int answered =
+            opcode == IBV_WR_RDMA_READ || opcode == IBV_WR_ATOMIC_CMP_AND_SWP || opcode == IBV_WR_ATOMIC_FETCH_AND_ADD;
+        check_opcode(IBV_QPT_RC, opcode, send || unacknowledged || answered);
+        check_opcode(IBV_QPT_UC, opcode, send || unacknowledged);
         check_opcode(IBV_QPT_UD, opcode, send);
     }
     check_opcode(IBV_QPT_RC, 1u << 31, 0);
@@ -194,8 +208,103 @@ static void each_transport_has_its_opcodes(void)
     check_opcode(IBV_QPT_UD, UINT32_MAX, 0);
 }
 
+/* Sends one fetch-and-add. */
+static int atomic(uint32_t length, uint32_t num_sge, uint64_t remote_addr, uint32_t flags)
+{
+    struct weft_qp qp = qp_of(IBV_QPT_RC);
+    struct batch b = batch_of(1, num_sge);
+    uint32_t accepted;
+
+    b.sends[0].opcode = IBV_WR_ATOMIC_FETCH_AND_ADD;
+    b.sends[0].remote_addr = remote_addr;
+    b.sends[0].flags = flags;
+    b.sges[0].length = length;
+    int rc = post_sends(&qp, &b, &accepted);
+    batch_free(&b);
+    return rc;
+}
+
+static void atomics_are_of_8_bytes_at_a_multiple_of_8(void)
+{
+    CHECK_EQ(atomic(8, 1, 64, 0), 0);
+    CHECK_EQ(atomic(7, 1, 64, 0), -WEFT_BAD_ATOMIC);
+    CHECK_EQ(atomic(8, 2, 64, 0), -WEFT_BAD_ATOMIC); /* 9 bytes */
+    CHECK_EQ(atomic(8, 1, 65, 0), -WEFT_BAD_ATOMIC);
+    CHECK_EQ(atomic(8, 1, 64, IBV_SEND_INLINE), -WEFT_BAD_INLINE); /* nothing is sent */
+}
+
+/* Posts a batch in which the requests at these bits are signalled, to a queue of 4 where so many wait unsignalled. */
+static int unsignaled(uint32_t waiting, uint32_t n, uint32_t signaled, uint32_t *run)
+{
+    struct weft_qp qp = qp_of(IBV_QPT_RC);
+    struct batch b = batch_of(n, 1);
+    uint32_t accepted;
+
+    qp.limits.max_send_wr = 4;
+    qp.run = waiting;
+    for (uint32_t i = 0; i < n; i++)
+        b.sends[i].flags = (signaled & 1u << i) != 0 ? IBV_SEND_SIGNALED : 0;
+    int rc = post_sends(&qp, &b, &accepted);
+    CHECK(rc == 0 || driver.n == 0);
+    *run = qp.run;
+    batch_free(&b);
+    return rc;
+}
+
+static void a_queue_never_fills_with_nothing_signaled(void)
+{
+    uint32_t run;
+
+    CHECK_EQ(unsignaled(0, 3, 0, &run), 0);
+    CHECK_EQ(run, 3);
+    CHECK_EQ(unsignaled(0, 4, 0, &run), -WEFT_BAD_UNSIGNALED);
+    CHECK_EQ(run, 0);
+    CHECK_EQ(unsignaled(3, 1, 0, &run), -WEFT_BAD_UNSIGNALED);
+    CHECK_EQ(run, 3);
+    CHECK_EQ(unsignaled(3, 1, 1, &run), 0);
+    CHECK_EQ(run, 0);
+    CHECK_EQ(unsignaled(1, 4, 4, &run), 0); /* the third */
+    CHECK_EQ(run, 1);
+}
+
+/* What the driver did not take is not in the queue. */
+static void a_partial_post_counts_what_was_taken(void)
+{
+    struct weft_qp qp = qp_of(IBV_QPT_RC);
+    struct batch b = batch_of(5, 1);
+    uint32_t accepted;
+
+    b.sends[1].flags = IBV_SEND_SIGNALED;
+    fake.refuse = "post";
+    fake.rc = ENOMEM;
+    driver.refuse_at = 3;
+    CHECK_EQ(post_sends(&qp, &b, &accepted), ENOMEM);
+    CHECK_EQ(accepted, 3);
+    CHECK_EQ(qp.run, 1);
+    batch_free(&b);
+}
+
+static void check_failed(post *p)
+{
+    struct weft_qp qp = qp_of(IBV_QPT_RC);
+    struct batch b = batch_of(2, 1);
+
+    qp.failed = 1;
+    check_refused(p, &qp, &b, WEFT_BAD_FAILED, 0);
+    batch_free(&b);
+}
+
+static void a_queue_pair_that_failed_takes_nothing(void)
+{
+    FOR_BOTH(check_failed);
+}
+
 int main(void)
 {
+    RUN(atomics_are_of_8_bytes_at_a_multiple_of_8);
+    RUN(a_queue_never_fills_with_nothing_signaled);
+    RUN(a_partial_post_counts_what_was_taken);
+    RUN(a_queue_pair_that_failed_takes_nothing);
     RUN(one_bad_send_anywhere_and_nothing_is_posted);
     RUN(one_bad_receive_anywhere_and_nothing_is_posted);
     RUN(entries_left_over_are_refused_at_the_last_request);

@@ -10,46 +10,42 @@
 #include <string.h>
 
 #include "shim.h"
+#include "table.h"
 
-/* Some names are macros over inlines in the header; what is wanted here is the exported function itself. */
-#undef ibv_query_port
-#undef ibv_reg_mr
+static struct weft_ibv_table weft_ibv; /* libibverbs */
 
-/* clang-format off */
-#define WEFT_IBV_FUNCTIONS(F)    \
-    F(ibv_get_device_list)       \
-    F(ibv_free_device_list)      \
-    F(ibv_get_device_name)       \
-    F(ibv_get_device_guid)       \
-    F(ibv_open_device)           \
-    F(ibv_close_device)          \
-    F(ibv_query_device)          \
-    F(ibv_query_port)            \
-    F(_ibv_query_gid_table)      \
-    F(ibv_alloc_pd)              \
-    F(ibv_dealloc_pd)            \
-    F(ibv_reg_mr)                \
-    F(ibv_reg_mr_iova2)          \
-    F(ibv_dereg_mr)              \
-    F(ibv_create_ah)             \
-    F(ibv_destroy_ah)            \
-    F(ibv_create_comp_channel)   \
-    F(ibv_destroy_comp_channel)  \
-    F(ibv_create_cq)             \
-    F(ibv_destroy_cq)            \
-    F(ibv_get_cq_event)          \
-    F(ibv_ack_cq_events)         \
-    F(ibv_create_qp)             \
-    F(ibv_modify_qp)             \
-    F(ibv_query_qp)              \
-    F(ibv_destroy_qp)
-/* clang-format on */
+/*
+ * The functions for a context. libibverbs marks its contexts in abi_compat (older ones with NULL); a context that did
+ * not come from it has its table there.
+ */
+static const struct weft_ibv_table *weft_ibv_of(const struct ibv_context *context)
+{
+    void *own = context->abi_compat;
+    return own == NULL || own == __VERBS_ABI_IS_EXTENDED ? &weft_ibv : own;
+}
 
-#define WEFT_POINTER(name) __typeof__(&name) name;
-static struct {
-    WEFT_IBV_FUNCTIONS(WEFT_POINTER)
-} weft_ibv;
-#undef WEFT_POINTER
+/* The same for anything that was made on a context. */
+#define WEFT_IBV(object) weft_ibv_of((object)->context)
+
+static struct verbs_context *weft_extended(struct ibv_context *context)
+{
+    return (struct verbs_context *)(void *)((char *)context - offsetof(struct verbs_context, context));
+}
+
+static int weft_has(struct ibv_context *context, size_t size)
+{
+    return context->abi_compat != NULL && weft_extended(context)->sz >= size;
+}
+
+/*
+ * The context as newer libraries lay it out, NULL if it has no function op. The header's verbs_get_ctx_op would take a
+ * context with a table of its own for an old one.
+ */
+#define WEFT_EXTENDED(context, op)                                                                                     \
+    (weft_has((context), sizeof(struct verbs_context) - offsetof(struct verbs_context, op)) &&                         \
+             weft_extended(context)->op != NULL                                                                        \
+         ? weft_extended(context)                                                                                      \
+         : NULL)
 
 int weft_verbs_load(char *reason, size_t size)
 {
@@ -64,6 +60,9 @@ int weft_verbs_load(char *reason, size_t size)
     if (weft_ibv.name == NULL)                                                                                         \
         goto failed;
     WEFT_IBV_FUNCTIONS(WEFT_LOOK_UP)
+#undef WEFT_LOOK_UP
+#define WEFT_LOOK_UP(name) *(void **)&weft_ibv.name = dlsym(library, #name);
+    WEFT_IBV_OPTIONAL(WEFT_LOOK_UP)
 #undef WEFT_LOOK_UP
     return 0;
 
@@ -82,18 +81,18 @@ failed:;
 
 WEFT_FORWARDER int ibv_query_port(struct ibv_context *context, uint8_t port, struct _compat_ibv_port_attr *attr)
 {
-    return weft_ibv.ibv_query_port(context, port, attr);
+    return weft_ibv_of(context)->ibv_query_port(context, port, attr);
 }
 
 WEFT_FORWARDER struct ibv_mr *ibv_reg_mr(struct ibv_pd *pd, void *addr, size_t length, int access)
 {
-    return weft_ibv.ibv_reg_mr(pd, addr, length, access);
+    return WEFT_IBV(pd)->ibv_reg_mr(pd, addr, length, access);
 }
 
 WEFT_FORWARDER struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova,
                                                unsigned int access)
 {
-    return weft_ibv.ibv_reg_mr_iova2(pd, addr, length, iova, access);
+    return WEFT_IBV(pd)->ibv_reg_mr_iova2(pd, addr, length, iova, access);
 }
 
 /* libibverbs reports through errno; a call that fails without setting it must still not look like success. */

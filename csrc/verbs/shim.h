@@ -16,39 +16,97 @@ struct ibv_device;
 struct ibv_context;
 struct ibv_pd;
 struct ibv_mr;
+struct ibv_mw;
 struct ibv_ah;
+struct ibv_srq;
+struct ibv_qp;
+struct weft_channel;
 struct weft_cq;
 struct weft_qp;
+struct weft_srq;
+struct weft_template;
 
 /* Opens libibverbs; where that fails, reason says why. Not to be called concurrently. */
 int weft_verbs_load(char *reason, size_t size);
 
+/* Devices and ports (device.c). Names are the device's own memory. */
 int weft_device_list(struct ibv_device ***list, int *count);
 struct ibv_device *weft_device_at(struct ibv_device **list, int index);
 void weft_device_list_free(struct ibv_device **list);
 const char *weft_device_name(struct ibv_device *device);
 uint64_t weft_device_guid(struct ibv_device *device);
+int weft_device_index(struct ibv_device *device); /* -1 if unknown */
 int weft_device_open(struct ibv_device *device, struct ibv_context **context);
+int weft_device_import(int fd, struct ibv_context **context);
 int weft_device_close(struct ibv_context *context);
+const char *weft_context_name(struct ibv_context *context);
+int weft_context_fd(struct ibv_context *context);
+int weft_context_vectors(struct ibv_context *context);
 int weft_device_query(struct ibv_context *context, struct weft_device_attr *attr);
+int weft_device_extended(struct ibv_context *context, struct weft_extended_attr *attr);
+int weft_device_clock(struct ibv_context *context, uint64_t *ns);
 int weft_port_query(struct ibv_context *context, uint8_t port, struct weft_port_attr *attr);
+int weft_pkey_query(struct ibv_context *context, uint8_t port, int index, uint16_t *pkey); /* host order */
+int weft_pkey_index(struct ibv_context *context, uint8_t port, uint16_t pkey, int *index);
 
 /* *count is how many of the max entries were filled. A table with more is an error, EINVAL. */
 int weft_gid_table(struct ibv_context *context, struct weft_gid_entry *entries, size_t max, size_t *count);
+int weft_fork_init(void);
+int weft_fork_status(void); /* enum ibv_fork_status; -1 if the library cannot tell */
 
+/* Asynchronous events (event.c). An event keeps its object from being destroyed until it is acknowledged. */
+int weft_context_nonblocking(struct ibv_context *context, int *fd);
+int weft_context_event(struct ibv_context *context, struct weft_async_event *event); /* EAGAIN without one */
+void weft_context_ack_event(struct ibv_context *context, const struct weft_async_event *event);
+
+/* Memory and addresses (memory.c). */
 int weft_pd_alloc(struct ibv_context *context, struct ibv_pd **pd);
+int weft_pd_import(struct ibv_context *context, uint32_t handle, struct ibv_pd **pd);
+void weft_pd_unimport(struct ibv_pd *pd);
+uint32_t weft_pd_handle(struct ibv_pd *pd);
 int weft_pd_dealloc(struct ibv_pd *pd);
 int weft_mr_reg(struct ibv_pd *pd, uint64_t addr, uint64_t length, uint32_t access, struct ibv_mr **mr, uint32_t *lkey,
                 uint32_t *rkey);
+int weft_mr_reg_iova(struct ibv_pd *pd, uint64_t addr, uint64_t length, uint64_t iova, uint32_t access,
+                     struct ibv_mr **mr, uint32_t *lkey, uint32_t *rkey);
+int weft_mr_reg_dmabuf(struct ibv_pd *pd, uint64_t offset, uint64_t length, uint64_t iova, int fd, uint32_t access,
+                       struct ibv_mr **mr, uint32_t *lkey, uint32_t *rkey);
+int weft_mr_alloc_null(struct ibv_pd *pd, struct ibv_mr **mr, uint32_t *lkey, uint32_t *rkey);
+int weft_mr_import(struct ibv_pd *pd, uint32_t handle, struct ibv_mr **mr, uint32_t *lkey, uint32_t *rkey);
+void weft_mr_unimport(struct ibv_mr *mr);
+uint32_t weft_mr_handle(struct ibv_mr *mr);
 int weft_mr_dereg(struct ibv_mr *mr);
+
+/* Returns 0 or enum ibv_rereg_mr_err_code, which says what became of the region; errno has the reason. */
+int weft_mr_rereg(struct ibv_mr *mr, uint32_t what, struct ibv_pd *pd, uint64_t addr, uint64_t length, uint32_t access,
+                  uint32_t *lkey, uint32_t *rkey);
+int weft_mr_advise(struct ibv_pd *pd, uint32_t advice, uint32_t flags, const struct weft_sge *sges, uint32_t n);
+int weft_mw_alloc(struct ibv_pd *pd, uint32_t type, struct ibv_mw **mw, uint32_t *rkey);
+int weft_mw_dealloc(struct ibv_mw *mw);
 int weft_ah_create(struct ibv_pd *pd, const struct weft_ah_attr *attr, struct ibv_ah **ah);
 int weft_ah_destroy(struct ibv_ah *ah);
 
-/* *depth is the depth wanted, then the real one. With events, *fd is the completion channel's, non-blocking. */
-int weft_cq_create(struct ibv_context *context, int events, uint32_t *depth, struct weft_cq **cq, int *fd);
+/* The way back to the sender of a datagram; grh is the 40 bytes in front of it. */
+int weft_ah_from_wc(struct ibv_context *context, uint8_t port, const struct weft_wc *wc, const uint8_t *grh,
+                    struct weft_ah_attr *attr);
+
+/* Completion channels and queues (queue.c). Descriptors are non-blocking. */
+int weft_channel_create(struct ibv_context *context, struct weft_channel **channel, int *fd);
+int weft_channel_destroy(struct weft_channel *channel);
+
+/* Takes up to max events, acknowledges them, and gives the struct ibv_cq of each. Returns how many, or a negative
+ * errno. */
+int weft_channel_events(struct weft_channel *channel, uint64_t *cqs, uint32_t max);
+
+/* *depth is the depth wanted, then the real one. With events the queue has a channel of its own; *fd is its descriptor.
+ */
+int weft_cq_create(struct ibv_context *context, struct weft_channel *shared, int events, uint32_t vector,
+                   uint32_t *depth, struct weft_cq **cq, int *fd);
 int weft_cq_destroy(struct weft_cq *cq);
+int weft_cq_resize(struct weft_cq *cq, uint32_t *depth);
+int weft_cq_moderate(struct weft_cq *cq, uint16_t count, uint16_t period);
 void *weft_cq_raw(struct weft_cq *cq);
-int weft_cq_arm(struct weft_cq *cq);
+int weft_cq_arm(struct weft_cq *cq, int solicited_only);
 
 /* Takes every event that is there and acknowledges them together. Returns how many, or a negative errno. */
 int weft_cq_events(struct weft_cq *cq);
@@ -56,25 +114,63 @@ int weft_cq_events(struct weft_cq *cq);
 /* Polls up to max completions, again for up to spin_ns while there are none. Returns how many, or a negative errno. */
 int weft_cq_poll(struct weft_cq *cq, struct weft_wc *wcs, uint32_t max, uint32_t spin_ns);
 
-/* limits holds what is wanted (type, depths, entries, inline bytes), then what was granted. */
-int weft_qp_create(struct ibv_pd *pd, struct weft_cq *send, struct weft_cq *recv, struct weft_qp_limits *limits,
-                   struct weft_qp **qp, uint32_t *qpn);
+/* Queue pairs (qp.c). limits holds what is wanted (type, depths, entries, inline bytes), then what was granted. */
+int weft_qp_create(struct ibv_pd *pd, struct weft_cq *send, struct weft_cq *recv, struct ibv_srq *srq,
+                   struct weft_qp_limits *limits, struct weft_qp **qp, uint32_t *qpn);
+int weft_qp_import(struct ibv_qp *imported, struct weft_qp_limits *limits, struct weft_qp **qp, uint32_t *state);
+void weft_qp_release(struct weft_qp *qp); /* one that was imported */
 int weft_qp_destroy(struct weft_qp *qp);
 void *weft_qp_raw(struct weft_qp *qp);
+uint32_t weft_qp_num(struct weft_qp *qp);
 int weft_qp_modify(struct weft_qp *qp, const struct weft_qp_attr *attr);
-
-/* Asks the driver for the state (enum ibv_qp_state). */
-int weft_qp_state(struct weft_qp *qp, uint32_t *state);
+int weft_qp_query(struct weft_qp *qp, uint32_t mask, struct weft_qp_attr *attr);
+int weft_qp_rate_limit(struct weft_qp *qp, uint32_t kbps, uint32_t burst, uint16_t packet);
+int weft_qp_in_order(struct weft_qp *qp, uint32_t opcode);
+int weft_qp_multicast(struct weft_qp *qp, const uint8_t *gid, uint16_t lid, int attach);
 void weft_qp_set_max_message(struct weft_qp *qp, uint32_t bytes);
 
+/* Whether a completion with an error was polled; *failure is the first. */
+int weft_qp_failure(struct weft_qp *qp, struct weft_failure *failure);
+
+/* How often Go has called to post to the queue pair itself. */
+uint64_t weft_qp_crossings(struct weft_qp *qp);
+
 /*
- * Post n work requests, wrs[i] with the next wrs[i].num_sge of the num_sge entries of sges. *accepted is how many the
- * driver took, from the first on. Returns 0; a positive errno of the driver; or a negative enum weft_bad_wr for
- * wrs[*accepted], in which case nothing was posted.
+ * Posting (post.c): n work requests, wrs[i] with the next wrs[i].num_sge of the num_sge entries of sges. *accepted is
+ * how many the driver took, from the first on. Returns 0; a positive errno of the driver; or a negative enum
+ * weft_bad_wr for wrs[*accepted], in which case nothing was posted.
  */
 int weft_qp_post_send(struct weft_qp *qp, const struct weft_send_wr *wrs, uint32_t n, const struct weft_sge *sges,
                       uint32_t num_sge, uint32_t *accepted);
 int weft_qp_post_recv(struct weft_qp *qp, const struct weft_recv_wr *wrs, uint32_t n, const struct weft_sge *sges,
                       uint32_t num_sge, uint32_t *accepted);
+
+/* Posts a send without bytes that completes after everything before it, also where the queue pair takes no more posts.
+ */
+int weft_qp_post_sentinel(struct weft_qp *qp, uint64_t id);
+
+/* Posts the binding of a memory window; *rkey is its new key. Returns as the posts above do. */
+int weft_qp_bind_mw(struct weft_qp *qp, struct ibv_mw *mw, struct ibv_mr *mr, const struct weft_mw_bind *bind,
+                    uint32_t *rkey);
+
+/* Shared receive queues (srq.c). */
+int weft_srq_create(struct ibv_pd *pd, struct weft_srq_attr *attr, struct weft_srq **srq);
+int weft_srq_destroy(struct weft_srq *srq);
+void *weft_srq_raw(struct weft_srq *srq);
+int weft_srq_modify(struct weft_srq *srq, const struct weft_srq_attr *attr, uint32_t mask); /* enum ibv_srq_attr_mask */
+int weft_srq_query(struct weft_srq *srq, struct weft_srq_attr *attr);
+int weft_srq_post_recv(struct weft_srq *srq, const struct weft_recv_wr *wrs, uint32_t n, const struct weft_sge *sges,
+                       uint32_t num_sge, uint32_t *accepted);
+
+/*
+ * Templates (template.c). Requests are added in order, those of one queue pair together; weft_template_add returns as
+ * the posts do. A post patches prepared requests, each at most once and in order, and returns as the posts above do;
+ * what is for one queue pair is one chain. One call at a time.
+ */
+int weft_template_create(uint32_t n, struct weft_template **t);
+void weft_template_destroy(struct weft_template *t);
+int weft_template_add(struct weft_template *t, struct weft_qp *qp, const struct weft_send_wr *wr, uint32_t lkey);
+int weft_template_post(struct weft_template *t, const struct weft_patch *patches, uint32_t n, uint32_t *accepted);
+uint64_t weft_template_crossings(struct weft_template *t);
 
 #endif

@@ -8,5 +8,12 @@
 /* In this order: load.c takes over the names of the library's functions for the others. */
 #include "load.c"
 
-#include "object.c"
+#include "device.c"
+#include "memory.c"
 #include "queue.c"
+
+#include "event.c"
+#include "post.c"
+#include "qp.c"
+#include "srq.c"
+#include "template.c"

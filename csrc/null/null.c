@@ -1,0 +1,473 @@
+/* The null provider: the context, its faults, and what objects it makes. Its queues are in queue.c. */
+#include <endian.h>
+#include <errno.h>
+#include <infiniband/verbs.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "../verbs/table.h"
+#include "null.h"
+
+/* The calls that are not functions of the library. */
+/* clang-format off */
+#define WEFT_NULL_OPS(F) \
+    F(query_device_ex)   \
+    F(query_rt_values)   \
+    F(advise_mr)         \
+    F(alloc_null_mr)     \
+    F(modify_cq)         \
+    F(rate_limit)        \
+    F(alloc_mw)          \
+    F(dealloc_mw)        \
+    F(bind_mw)           \
+    F(poll_cq)           \
+    F(req_notify_cq)     \
+    F(post_send)         \
+    F(post_recv)         \
+    F(post_srq_recv)
+/* clang-format on */
+
+#define WEFT_CALL_NUMBER(name) CALL_##name,
+enum weft_null_call {
+    WEFT_IBV_FUNCTIONS(WEFT_CALL_NUMBER) WEFT_IBV_OPTIONAL(WEFT_CALL_NUMBER) WEFT_NULL_OPS(WEFT_CALL_NUMBER) CALLS
+};
+#undef WEFT_CALL_NUMBER
+
+#define WEFT_CALL_NAME(name) #name,
+static const char *const weft_null_names[] = {WEFT_IBV_FUNCTIONS(WEFT_CALL_NAME) WEFT_IBV_OPTIONAL(WEFT_CALL_NAME)
+                                                  WEFT_NULL_OPS(WEFT_CALL_NAME)};
+#undef WEFT_CALL_NAME
+
+enum { WEFT_NULL_PORTS = 2, WEFT_NULL_GIDS = 16, WEFT_NULL_PKEY = 0xffff };
+
+struct null_fault {
+    int armed, rc, err;
+    uint32_t after;
+};
+
+struct weft_null {
+    struct ibv_device device;
+    struct verbs_context extended;
+    struct ibv_device_attr_ex attr;
+    struct ibv_port_attr ports[WEFT_NULL_PORTS];
+    struct ibv_gid_entry gids[WEFT_NULL_GIDS];
+    uint32_t num_gids, max_inline, refused_access;
+    struct null_fault faults[CALLS];
+    int64_t calls[CALLS];
+    int64_t live;
+    uint32_t key, qpn; /* the last that was given out */
+    struct {
+        int armed;
+        uint32_t after, status, vendor_err;
+    } send;
+    int hold;
+    uint32_t lock; /* guards the queues */
+    struct null_qp *qps;
+    int event_write;
+};
+
+static struct weft_null *null_of(struct ibv_context *context)
+{
+    return (struct weft_null *)(void *)((char *)context - offsetof(struct weft_null, extended.context));
+}
+
+static void null_lock(struct weft_null *n)
+{
+    while (__atomic_exchange_n(&n->lock, 1, __ATOMIC_ACQUIRE) != 0)
+        sched_yield();
+}
+
+static void null_unlock(struct weft_null *n)
+{
+    __atomic_store_n(&n->lock, 0, __ATOMIC_RELEASE);
+}
+
+/* Counts a call and tells whether it is the one that is to fail. */
+static int null_refuses(struct weft_null *n, enum weft_null_call call)
+{
+    struct null_fault *f = &n->faults[call];
+    n->calls[call]++;
+    if (!f->armed || f->after-- != 0)
+        return 0;
+    f->armed = 0;
+    if (f->err != 0)
+        errno = f->err;
+    return 1;
+}
+
+/* The first line of a call that returns int. */
+#define NULL_RESULT(context, name)                                                                                     \
+    if (null_refuses(null_of(context), CALL_##name))                                                                   \
+    return null_of(context)->faults[CALL_##name].rc
+
+/* The first line of one that returns an object. */
+#define NULL_POINTER(context, name)                                                                                    \
+    if (null_refuses(null_of(context), CALL_##name))                                                                   \
+    return NULL
+
+static void *null_make(struct ibv_context *context, size_t size)
+{
+    void *object = calloc(1, size);
+    if (object != NULL)
+        null_of(context)->live++;
+    return object;
+}
+
+static int null_free(struct ibv_context *context, void *object)
+{
+    free(object);
+    null_of(context)->live--;
+    return 0;
+}
+
+static void *null_fail(int err)
+{
+    errno = err;
+    return NULL;
+}
+
+#include "queue.c"
+
+static int null_close_device(struct ibv_context *context)
+{
+    NULL_RESULT(context, ibv_close_device);
+    return 0; /* the context is the test's */
+}
+
+static int null_query_device(struct ibv_context *context, struct ibv_device_attr *attr)
+{
+    NULL_RESULT(context, ibv_query_device);
+    *attr = null_of(context)->attr.orig_attr;
+    return 0;
+}
+
+static int null_query_device_ex(struct ibv_context *context, const struct ibv_query_device_ex_input *input,
+                                struct ibv_device_attr_ex *attr, size_t size)
+{
+    (void)input;
+    (void)size;
+    NULL_RESULT(context, query_device_ex);
+    *attr = null_of(context)->attr;
+    return 0;
+}
+
+static int null_query_rt_values(struct ibv_context *context, struct ibv_values_ex *values)
+{
+    NULL_RESULT(context, query_rt_values);
+    values->raw_clock = (struct timespec){.tv_sec = 1, .tv_nsec = 500};
+    return 0;
+}
+
+static int null_query_port(struct ibv_context *context, uint8_t port, struct ibv_port_attr *attr, size_t size)
+{
+    NULL_RESULT(context, ibv_query_port);
+    if (port < 1 || port > null_of(context)->attr.orig_attr.phys_port_cnt || size < sizeof(*attr))
+        return EINVAL;
+    *attr = null_of(context)->ports[port - 1];
+    return 0;
+}
+
+/* What the header's inline takes for a context that is not one of the library's; attr is a whole struct ibv_port_attr.
+ */
+static int null_query_port_compat(struct ibv_context *context, uint8_t port, struct _compat_ibv_port_attr *attr)
+{
+    return null_query_port(context, port, (struct ibv_port_attr *)attr, sizeof(struct ibv_port_attr));
+}
+
+static ssize_t null_query_gid_table(struct ibv_context *context, struct ibv_gid_entry *entries, size_t max,
+                                    uint32_t flags, size_t size)
+{
+    struct weft_null *n = null_of(context);
+    (void)flags;
+    NULL_RESULT(context, _ibv_query_gid_table);
+    if (n->num_gids > max || size != sizeof(*entries))
+        return -EINVAL;
+    memcpy(entries, n->gids, n->num_gids * sizeof(*entries));
+    return n->num_gids;
+}
+
+static int null_query_pkey(struct ibv_context *context, uint8_t port, int index, __be16 *pkey)
+{
+    (void)port;
+    NULL_RESULT(context, ibv_query_pkey);
+    *pkey = WEFT_NULL_PKEY;
+    return index == 0 ? 0 : -1;
+}
+
+static int null_get_pkey_index(struct ibv_context *context, uint8_t port, __be16 pkey)
+{
+    (void)port;
+    NULL_RESULT(context, ibv_get_pkey_index);
+    return pkey == WEFT_NULL_PKEY ? 0 : -1;
+}
+
+static int null_get_async_event(struct ibv_context *context, struct ibv_async_event *event)
+{
+    NULL_RESULT(context, ibv_get_async_event);
+    return read(context->async_fd, event, sizeof(*event)) == sizeof(*event) ? 0 : -1;
+}
+
+static void null_ack_async_event(struct ibv_async_event *event)
+{
+    (void)event;
+}
+
+static struct ibv_pd *null_alloc_pd(struct ibv_context *context)
+{
+    NULL_POINTER(context, ibv_alloc_pd);
+    struct ibv_pd *pd = null_make(context, sizeof(*pd));
+    if (pd != NULL)
+        pd->context = context;
+    return pd;
+}
+
+static int null_dealloc_pd(struct ibv_pd *pd)
+{
+    NULL_RESULT(pd->context, ibv_dealloc_pd);
+    return null_free(pd->context, pd);
+}
+
+static struct ibv_pd *null_import_pd(struct ibv_context *context, uint32_t handle)
+{
+    (void)handle;
+    NULL_POINTER(context, ibv_import_pd);
+    return null_alloc_pd(context);
+}
+
+static void null_unimport_pd(struct ibv_pd *pd)
+{
+    null_of(pd->context)->calls[CALL_ibv_unimport_pd]++;
+    null_free(pd->context, pd);
+}
+
+static struct ibv_mr *null_mr(struct ibv_pd *pd, void *addr, size_t length, unsigned int access)
+{
+    struct weft_null *n = null_of(pd->context);
+    if ((access & n->refused_access) != 0)
+        return null_fail(EOPNOTSUPP);
+    if (length > n->attr.orig_attr.max_mr_size)
+        return null_fail(EINVAL);
+    struct ibv_mr *mr = null_make(pd->context, sizeof(*mr));
+    if (mr != NULL)
+        *mr = (struct ibv_mr){.context = pd->context, .pd = pd, .addr = addr, .length = length};
+    if (mr != NULL)
+        mr->lkey = mr->rkey = ++n->key << 8;
+    return mr;
+}
+
+static struct ibv_mr *null_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova,
+                                        unsigned int access)
+{
+    (void)iova;
+    NULL_POINTER(pd->context, ibv_reg_mr_iova2);
+    return null_mr(pd, addr, length, access);
+}
+
+static struct ibv_mr *null_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t length, uint64_t iova, int fd,
+                                         int access)
+{
+    (void)offset;
+    (void)iova;
+    (void)fd;
+    NULL_POINTER(pd->context, ibv_reg_dmabuf_mr);
+    return null_mr(pd, NULL, length, (unsigned int)access);
+}
+
+static struct ibv_mr *null_alloc_null_mr(struct ibv_pd *pd)
+{
+    NULL_POINTER(pd->context, alloc_null_mr);
+    return null_mr(pd, NULL, 0, 0);
+}
+
+static struct ibv_mr *null_import_mr(struct ibv_pd *pd, uint32_t handle)
+{
+    (void)handle;
+    NULL_POINTER(pd->context, ibv_import_mr);
+    return null_mr(pd, NULL, 0, 0);
+}
+
+static void null_unimport_mr(struct ibv_mr *mr)
+{
+    null_of(mr->context)->calls[CALL_ibv_unimport_mr]++;
+    null_free(mr->context, mr);
+}
+
+static int null_rereg_mr(struct ibv_mr *mr, int what, struct ibv_pd *pd, void *addr, size_t length, int access)
+{
+    (void)pd;
+    (void)access;
+    NULL_RESULT(mr->context, ibv_rereg_mr);
+    if ((what & IBV_REREG_MR_CHANGE_TRANSLATION) != 0) {
+        mr->addr = addr;
+        mr->length = length;
+    }
+    mr->lkey = mr->rkey = ++null_of(mr->context)->key << 8;
+    return 0;
+}
+
+static int null_dereg_mr(struct ibv_mr *mr)
+{
+    NULL_RESULT(mr->context, ibv_dereg_mr);
+    return null_free(mr->context, mr);
+}
+
+static int null_advise_mr(struct ibv_pd *pd, enum ibv_advise_mr_advice advice, uint32_t flags, struct ibv_sge *sges,
+                          uint32_t n)
+{
+    (void)advice;
+    (void)flags;
+    NULL_RESULT(pd->context, advise_mr);
+    return n > 0 && sges[0].lkey != 0 ? 0 : EINVAL;
+}
+
+static struct ibv_mw *null_alloc_mw(struct ibv_pd *pd, enum ibv_mw_type type)
+{
+    NULL_POINTER(pd->context, alloc_mw);
+    struct ibv_mw *mw = null_make(pd->context, sizeof(*mw));
+    if (mw != NULL)
+        *mw = (struct ibv_mw){.context = pd->context, .pd = pd, .rkey = ++null_of(pd->context)->key << 8, .type = type};
+    return mw;
+}
+
+static int null_dealloc_mw(struct ibv_mw *mw)
+{
+    NULL_RESULT(mw->context, dealloc_mw);
+    return null_free(mw->context, mw);
+}
+
+static struct ibv_ah *null_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
+{
+    (void)attr;
+    NULL_POINTER(pd->context, ibv_create_ah);
+    struct ibv_ah *ah = null_make(pd->context, sizeof(*ah));
+    if (ah != NULL)
+        *ah = (struct ibv_ah){.context = pd->context, .pd = pd};
+    return ah;
+}
+
+static int null_init_ah_from_wc(struct ibv_context *context, uint8_t port, struct ibv_wc *wc, struct ibv_grh *grh,
+                                struct ibv_ah_attr *attr)
+{
+    NULL_RESULT(context, ibv_init_ah_from_wc);
+    *attr = (struct ibv_ah_attr){.dlid = wc->slid, .sl = wc->sl, .is_global = 1, .port_num = port};
+    attr->grh.dgid = grh->sgid;
+    attr->grh.hop_limit = 64;
+    return 0;
+}
+
+static int null_destroy_ah(struct ibv_ah *ah)
+{
+    NULL_RESULT(ah->context, ibv_destroy_ah);
+    return null_free(ah->context, ah);
+}
+
+static const struct weft_ibv_table null_table = {
+    .ibv_close_device = null_close_device,
+    .ibv_query_device = null_query_device,
+    .ibv_query_port = null_query_port_compat,
+    .ibv_query_pkey = null_query_pkey,
+    .ibv_get_pkey_index = null_get_pkey_index,
+    ._ibv_query_gid_table = null_query_gid_table,
+    .ibv_alloc_pd = null_alloc_pd,
+    .ibv_dealloc_pd = null_dealloc_pd,
+    .ibv_import_pd = null_import_pd,
+    .ibv_unimport_pd = null_unimport_pd,
+    .ibv_reg_mr_iova2 = null_reg_mr_iova2,
+    .ibv_reg_dmabuf_mr = null_reg_dmabuf_mr,
+    .ibv_import_mr = null_import_mr,
+    .ibv_unimport_mr = null_unimport_mr,
+    .ibv_rereg_mr = null_rereg_mr,
+    .ibv_dereg_mr = null_dereg_mr,
+    .ibv_create_ah = null_create_ah,
+    .ibv_init_ah_from_wc = null_init_ah_from_wc,
+    .ibv_destroy_ah = null_destroy_ah,
+    .ibv_create_comp_channel = null_create_comp_channel,
+    .ibv_destroy_comp_channel = null_destroy_comp_channel,
+    .ibv_create_cq = null_create_cq,
+    .ibv_resize_cq = null_resize_cq,
+    .ibv_destroy_cq = null_destroy_cq,
+    .ibv_get_cq_event = null_get_cq_event,
+    .ibv_ack_cq_events = null_ack_cq_events,
+    .ibv_create_srq = null_create_srq,
+    .ibv_modify_srq = null_modify_srq,
+    .ibv_query_srq = null_query_srq,
+    .ibv_destroy_srq = null_destroy_srq,
+    .ibv_create_qp = null_create_qp,
+    .ibv_modify_qp = null_modify_qp,
+    .ibv_query_qp = null_query_qp,
+    .ibv_destroy_qp = null_destroy_qp,
+    .ibv_attach_mcast = null_attach_mcast,
+    .ibv_detach_mcast = null_detach_mcast,
+    .ibv_query_qp_data_in_order = null_query_qp_data_in_order,
+    .ibv_get_async_event = null_get_async_event,
+    .ibv_ack_async_event = null_ack_async_event,
+};
+
+static void null_describe(struct weft_null *n)
+{
+    struct ibv_device_attr *a = &n->attr.orig_attr;
+    strcpy(n->device.name, "null0");
+    strcpy(a->fw_ver, "1.0");
+    a->max_mr_size = UINT64_MAX;
+    a->max_qp = a->max_cq = a->max_mr = a->max_pd = a->max_ah = a->max_mw = a->max_srq = 1 << 16;
+    a->max_qp_wr = a->max_srq_wr = 1 << 14;
+    a->max_cqe = 1 << 16;
+    a->max_sge = a->max_sge_rd = a->max_srq_sge = 16;
+    a->max_qp_rd_atom = a->max_qp_init_rd_atom = 16;
+    a->atomic_cap = IBV_ATOMIC_HCA;
+    a->device_cap_flags = IBV_DEVICE_MEM_WINDOW | IBV_DEVICE_MEM_WINDOW_TYPE_2B;
+    a->page_size_cap = 0x1000;
+    a->max_pkeys = 1;
+    a->phys_port_cnt = 1;
+    n->max_inline = 512;
+    for (int i = 0; i < WEFT_NULL_PORTS; i++) {
+        n->ports[i].state = IBV_PORT_ACTIVE;
+        n->ports[i].max_mtu = n->ports[i].active_mtu = IBV_MTU_4096;
+        n->ports[i].gid_tbl_len = WEFT_NULL_GIDS;
+        n->ports[i].pkey_tbl_len = 1;
+        n->ports[i].max_msg_sz = 1u << 30;
+        n->ports[i].link_layer = IBV_LINK_LAYER_ETHERNET;
+    }
+    static const uint8_t mapped[16] = {[10] = 0xff, 0xff, 192, 0, 2, 1};
+    n->gids[0] = (struct ibv_gid_entry){.gid_index = 1, .port_num = 1, .gid_type = IBV_GID_TYPE_ROCE_V2};
+    memcpy(n->gids[0].gid.raw, mapped, sizeof(mapped));
+    n->num_gids = 1;
+}
+
+struct weft_null *weft_null_open(void)
+{
+    int fds[2];
+    struct weft_null *n = calloc(1, sizeof(*n));
+    if (n == NULL || pipe(fds) != 0) {
+        free(n);
+        return NULL;
+    }
+    null_describe(n);
+    n->event_write = fds[1];
+    n->extended.sz = sizeof(n->extended);
+    n->extended.query_device_ex = null_query_device_ex;
+    n->extended.query_rt_values = null_query_rt_values;
+    n->extended.advise_mr = null_advise_mr;
+    n->extended.alloc_null_mr = null_alloc_null_mr;
+    n->extended.modify_cq = null_modify_cq;
+    n->extended.modify_qp_rate_limit = null_rate_limit;
+    struct ibv_context *context = &n->extended.context;
+    context->device = &n->device;
+    context->abi_compat = (void *)(uintptr_t)&null_table;
+    context->async_fd = fds[0];
+    context->cmd_fd = -1;
+    context->num_comp_vectors = 2;
+    context->ops.alloc_mw = null_alloc_mw;
+    context->ops.dealloc_mw = null_dealloc_mw;
+    context->ops.bind_mw = null_bind_mw;
+    context->ops.poll_cq = null_poll_cq;
+    context->ops.req_notify_cq = null_req_notify_cq;
+    context->ops.post_send = null_post_send;
+    context->ops.post_recv = null_post_recv;
+    context->ops.post_srq_recv = null_post_srq_recv;
+    return n;
+}
+
+#include "script.c"

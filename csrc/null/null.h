@@ -1,0 +1,61 @@
+/*
+ * A verbs context without a device: what it says about itself can be set, and any of its calls can be made to fail, at
+ * a chosen time in a chosen way. It carries no data: a send completes when it is posted, unless sends are held, and
+ * what arrives is put there by the test. It is for tests and for measuring what a call costs.
+ */
+#ifndef WEFT_NULL_NULL_H
+#define WEFT_NULL_NULL_H
+
+#include <stddef.h>
+
+#include "../common/abi.h"
+
+struct weft_null;
+struct ibv_context;
+struct ibv_cq;
+
+/* A device of one port, RoCE by 192.0.2.1, with room for everything; NULL without memory. */
+struct weft_null *weft_null_open(void);
+void weft_null_close(struct weft_null *n);
+struct ibv_context *weft_null_context(struct weft_null *n);
+
+/* What the device says about itself, to be changed before it is asked: its limits are also enforced. */
+void weft_null_limits(struct weft_null *n, uint64_t max_mr_size, uint32_t max_qp_wr, uint32_t max_cqe, uint32_t max_sge,
+                      uint32_t max_inline);
+void weft_null_ports(struct weft_null *n, uint32_t ports);
+void weft_null_flags(struct weft_null *n, uint32_t flags, uint32_t atomics, uint64_t odp, uint64_t timestamps);
+void weft_null_port(struct weft_null *n, uint8_t port, uint32_t state, uint32_t mtu, uint32_t max_message, uint16_t lid,
+                    uint8_t link_layer);
+int weft_null_gids(struct weft_null *n, const struct weft_gid_entry *gids, uint32_t count);
+
+/* Access flags that a registration refuses, with EOPNOTSUPP. */
+void weft_null_refuse_access(struct weft_null *n, uint32_t access);
+
+/*
+ * Has a call fail, once, after so many more of it have succeeded: it returns rc (NULL where it returns a pointer) and,
+ * if err is not 0, leaves err in errno. Posts count work requests. Returns 0, or ENOENT for a name that is no call.
+ */
+int weft_null_fail(struct weft_null *n, const char *call, uint32_t after, int rc, int err);
+
+/* How often a call was made; −1 for a name that is no call. */
+int64_t weft_null_calls(struct weft_null *n, const char *call);
+
+/* How many objects of the context are open. */
+int64_t weft_null_live(struct weft_null *n);
+
+/* Has a send complete with a status, after so many more have completed well. */
+void weft_null_fail_send(struct weft_null *n, uint32_t after, uint32_t status, uint32_t vendor_err);
+
+/* Whether sends stay in their queues; sends that were held complete when that ends. */
+void weft_null_hold(struct weft_null *n, int hold);
+
+/* Puts a completion into a queue; wc->id is the next receive's of the queue pair wc->qpn if it is to consume one. */
+int weft_null_complete(struct weft_null *n, void *cq, const struct weft_wc *wc, int receive);
+
+/* An asynchronous event; object is the struct ibv_cq, ibv_qp or ibv_srq that it is about. */
+int weft_null_event(struct weft_null *n, uint32_t type, uint32_t port, void *object);
+
+/* What the cost of a call into C is measured with. */
+void weft_null_empty(void);
+
+#endif

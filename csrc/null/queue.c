@@ -1,0 +1,490 @@
+/* The null provider's queues. A send completes when it is posted, unless it is held. */
+
+struct null_cqe {
+    struct ibv_wc wc;
+    struct null_qp *qp;
+    uint32_t done; /* sends that this one gives back */
+};
+
+struct null_cq {
+    struct ibv_cq cq;
+    uint32_t armed, head, tail, mask; /* armed: 1 for any completion, 2 for solicited ones */
+    struct null_cqe *entries;
+};
+
+struct null_send {
+    uint64_t id;
+    uint32_t flags;
+    enum ibv_wc_opcode opcode;
+};
+
+struct null_srq {
+    struct ibv_srq srq;
+    struct ibv_srq_attr attr;
+    uint32_t head, tail;
+    uint64_t *ids;
+};
+
+struct null_qp {
+    struct ibv_qp qp;
+    struct ibv_qp_attr attr;
+    struct ibv_qp_cap cap;
+    struct null_qp *next;
+    uint32_t given_back, reported, completed,
+        posted; /* sends; reported: by a completion that gives their places back */
+    uint32_t send_mask, recv_mask;
+    struct null_send *sends;
+    uint32_t head, tail; /* receives */
+    uint64_t *recvs;
+};
+
+/* One less than the power of two that holds n, so that an index into a ring costs no division. */
+static uint32_t null_mask(uint32_t n)
+{
+    uint32_t mask = 1;
+    while (mask < n)
+        mask = mask << 1 | 1;
+    return mask;
+}
+
+static struct null_cq *null_cq(struct ibv_cq *cq)
+{
+    return (struct null_cq *)(void *)cq;
+}
+
+static struct null_qp *null_qp(struct ibv_qp *qp)
+{
+    return (struct null_qp *)(void *)qp;
+}
+
+static struct ibv_comp_channel *null_create_comp_channel(struct ibv_context *context)
+{
+    int fds[2];
+    NULL_POINTER(context, ibv_create_comp_channel);
+    struct ibv_comp_channel *channel = null_make(context, sizeof(*channel));
+    if (channel == NULL || pipe(fds) != 0)
+        return NULL;
+    *channel = (struct ibv_comp_channel){.context = context, .fd = fds[0], .refcnt = fds[1]};
+    return channel;
+}
+
+static int null_destroy_comp_channel(struct ibv_comp_channel *channel)
+{
+    NULL_RESULT(channel->context, ibv_destroy_comp_channel);
+    close(channel->fd);
+    close(channel->refcnt);
+    return null_free(channel->context, channel);
+}
+
+static struct ibv_cq *null_create_cq(struct ibv_context *context, int depth, void *cq_context,
+                                     struct ibv_comp_channel *channel, int vector)
+{
+    (void)vector;
+    NULL_POINTER(context, ibv_create_cq);
+    struct null_cq *cq = null_make(context, sizeof(*cq));
+    if (cq == NULL)
+        return NULL;
+    cq->cq = (struct ibv_cq){.context = context, .channel = channel, .cq_context = cq_context, .cqe = depth};
+    cq->mask = null_mask((uint32_t)depth);
+    cq->entries = calloc(cq->mask + 1, sizeof(*cq->entries));
+    return &cq->cq;
+}
+
+static int null_resize_cq(struct ibv_cq *c, int depth)
+{
+    struct null_cq *cq = null_cq(c);
+    NULL_RESULT(c->context, ibv_resize_cq);
+    if ((uint32_t)depth < cq->tail - cq->head)
+        return EINVAL;
+    uint32_t mask = null_mask((uint32_t)depth);
+    struct null_cqe *entries = calloc(mask + 1, sizeof(*entries));
+    null_lock(null_of(c->context));
+    uint32_t there = cq->tail - cq->head;
+    for (uint32_t i = 0; i < there; i++)
+        entries[i] = cq->entries[(cq->head + i) & cq->mask];
+    free(cq->entries);
+    cq->entries = entries;
+    cq->mask = mask;
+    cq->head = 0;
+    cq->tail = there;
+    c->cqe = depth;
+    null_unlock(null_of(c->context));
+    return 0;
+}
+
+static int null_modify_cq(struct ibv_cq *cq, struct ibv_modify_cq_attr *attr)
+{
+    NULL_RESULT(cq->context, modify_cq);
+    return attr->attr_mask == IBV_CQ_ATTR_MODERATE ? 0 : EINVAL;
+}
+
+static int null_destroy_cq(struct ibv_cq *cq)
+{
+    NULL_RESULT(cq->context, ibv_destroy_cq);
+    for (struct null_qp *qp = null_of(cq->context)->qps; qp != NULL; qp = qp->next)
+        if (qp->qp.send_cq == cq || qp->qp.recv_cq == cq)
+            return EBUSY;
+    free(null_cq(cq)->entries);
+    return null_free(cq->context, cq);
+}
+
+static int null_req_notify_cq(struct ibv_cq *cq, int solicited_only)
+{
+    NULL_RESULT(cq->context, req_notify_cq);
+    null_cq(cq)->armed = solicited_only ? 2 : 1;
+    return 0;
+}
+
+static int null_get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **cq, void **cq_context)
+{
+    NULL_RESULT(channel->context, ibv_get_cq_event);
+    if (read(channel->fd, cq, sizeof(*cq)) != sizeof(*cq))
+        return -1;
+    *cq_context = (*cq)->cq_context;
+    return 0;
+}
+
+static void null_ack_cq_events(struct ibv_cq *cq, unsigned int n)
+{
+    null_of(cq->context)->calls[CALL_ibv_ack_cq_events] += n;
+}
+
+static void null_report(struct weft_null *n, enum ibv_event_type type, int port, void *object)
+{
+    struct ibv_async_event event = {.event_type = type};
+    if (object != NULL)
+        event.element.cq = object;
+    else
+        event.element.port_num = port;
+    if (write(n->event_write, &event, sizeof(event)) != sizeof(event))
+        abort(); /* a pipe that is full of events that nobody reads */
+}
+
+/* A completion that does not fit is lost, and the queue with it. */
+static void null_push(struct null_cq *cq, struct null_cqe entry, int solicited)
+{
+    struct ibv_cq *c = &cq->cq;
+    if (cq->tail - cq->head == (uint32_t)c->cqe) {
+        null_report(null_of(c->context), IBV_EVENT_CQ_ERR, 0, c);
+        return;
+    }
+    cq->entries[cq->tail++ & cq->mask] = entry;
+    if (cq->armed == 0 || (cq->armed == 2 && !solicited && entry.wc.status == IBV_WC_SUCCESS))
+        return;
+    cq->armed = 0;
+    if (c->channel != NULL && write(c->channel->refcnt, &c, sizeof(c)) != sizeof(c))
+        abort();
+}
+
+static int null_poll_cq(struct ibv_cq *c, int max, struct ibv_wc *wcs)
+{
+    struct null_cq *cq = null_cq(c);
+    struct weft_null *n = null_of(c->context);
+    int got = 0;
+    NULL_RESULT(c->context, poll_cq);
+    null_lock(n);
+    for (; got < max && cq->head != cq->tail; got++) {
+        struct null_cqe *entry = &cq->entries[cq->head++ & cq->mask];
+        wcs[got] = entry->wc;
+        if (entry->qp != NULL)
+            entry->qp->given_back += entry->done;
+    }
+    null_unlock(n);
+    return got;
+}
+
+/* Completes the oldest send that has not completed. */
+static inline void null_complete(struct null_qp *qp, const struct null_send *send, enum ibv_wc_status status,
+                                 uint32_t vendor)
+{
+    qp->completed++;
+    if (status == IBV_WC_SUCCESS && (send->flags & IBV_SEND_SIGNALED) == 0)
+        return;
+    struct null_cqe entry = {.qp = qp, .done = qp->completed - qp->reported};
+    qp->reported = qp->completed;
+    entry.wc = (struct ibv_wc){.wr_id = send->id, .status = status, .vendor_err = vendor, .qp_num = qp->qp.qp_num};
+    if (status == IBV_WC_SUCCESS)
+        entry.wc.opcode = send->opcode;
+    null_push(null_cq(qp->qp.send_cq), entry, 0);
+}
+
+static void null_flush(struct null_qp *qp)
+{
+    while (qp->completed != qp->posted)
+        null_complete(qp, &qp->sends[qp->completed & qp->send_mask], IBV_WC_WR_FLUSH_ERR, 0);
+    for (; qp->head != qp->tail; qp->head++) {
+        struct null_cqe entry = {.wc = {.wr_id = qp->recvs[qp->head & qp->recv_mask],
+                                        .status = IBV_WC_WR_FLUSH_ERR,
+                                        .qp_num = qp->qp.qp_num}};
+        null_push(null_cq(qp->qp.recv_cq), entry, 0);
+    }
+}
+
+/*
+ * Carries out what is posted. After a send that fails nothing more happens on a queue pair until it is moved to the
+ * error state, as on rxe.
+ */
+static void null_progress(struct null_qp *qp)
+{
+    struct weft_null *n = null_of(qp->qp.context);
+    if (qp->attr.qp_state == IBV_QPS_ERR)
+        null_flush(qp);
+    while (qp->completed != qp->posted && !n->hold && qp->attr.qp_state == IBV_QPS_RTS) {
+        const struct null_send *send = &qp->sends[qp->completed & qp->send_mask];
+        if (!n->send.armed || n->send.after-- != 0) {
+            null_complete(qp, send, IBV_WC_SUCCESS, 0);
+            continue;
+        }
+        n->send.armed = 0;
+        qp->attr.qp_state = IBV_QPS_SQE;
+        null_complete(qp, send, (enum ibv_wc_status)n->send.status, n->send.vendor_err);
+    }
+}
+
+static const enum ibv_wc_opcode null_completes_as[] = {
+    [IBV_WR_RDMA_WRITE] = IBV_WC_RDMA_WRITE,
+    [IBV_WR_RDMA_WRITE_WITH_IMM] = IBV_WC_RDMA_WRITE,
+    [IBV_WR_SEND] = IBV_WC_SEND,
+    [IBV_WR_SEND_WITH_IMM] = IBV_WC_SEND,
+    [IBV_WR_RDMA_READ] = IBV_WC_RDMA_READ,
+    [IBV_WR_ATOMIC_CMP_AND_SWP] = IBV_WC_COMP_SWAP,
+    [IBV_WR_ATOMIC_FETCH_AND_ADD] = IBV_WC_FETCH_ADD,
+    [IBV_WR_LOCAL_INV] = IBV_WC_LOCAL_INV,
+    [IBV_WR_BIND_MW] = IBV_WC_BIND_MW,
+    [IBV_WR_SEND_WITH_INV] = IBV_WC_SEND,
+};
+
+static inline int null_post_one(struct null_qp *qp, const struct ibv_send_wr *wr, int at_once)
+{
+    NULL_RESULT(qp->qp.context, post_send);
+    if (qp->attr.qp_state < IBV_QPS_RTS)
+        return EINVAL;
+    if (qp->posted - qp->given_back >= qp->cap.max_send_wr)
+        return ENOMEM;
+    struct null_send send = {wr->wr_id, wr->send_flags, null_completes_as[wr->opcode]};
+    if (!at_once) {
+        qp->sends[qp->posted++ & qp->send_mask] = send;
+        return 0;
+    }
+    qp->posted++;
+    if ((send.flags & IBV_SEND_SIGNALED) == 0) {
+        qp->completed++;
+        return 0;
+    }
+    null_lock(null_of(qp->qp.context));
+    null_complete(qp, &send, IBV_WC_SUCCESS, 0);
+    null_unlock(null_of(qp->qp.context));
+    return 0;
+}
+
+static int null_post_send(struct ibv_qp *q, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
+{
+    struct null_qp *qp = null_qp(q);
+    struct weft_null *n = null_of(q->context);
+    int rc = 0;
+    int at_once = !n->hold && !n->send.armed && qp->completed == qp->posted && qp->attr.qp_state == IBV_QPS_RTS;
+    if (!at_once)
+        null_lock(n);
+    for (; wr != NULL; wr = wr->next) {
+        rc = null_post_one(qp, wr, at_once);
+        if (rc != 0) {
+            *bad = wr;
+            break;
+        }
+    }
+    if (at_once)
+        return rc;
+    null_progress(qp);
+    null_unlock(n);
+    return rc;
+}
+
+static int null_bind_mw(struct ibv_qp *q, struct ibv_mw *mw, struct ibv_mw_bind *bind)
+{
+    struct ibv_send_wr *bad, wr = {.wr_id = bind->wr_id, .send_flags = bind->send_flags, .opcode = IBV_WR_BIND_MW};
+    NULL_RESULT(q->context, bind_mw);
+    mw->rkey = ibv_inc_rkey(mw->rkey);
+    return null_post_send(q, &wr, &bad);
+}
+
+static int null_post_recv(struct ibv_qp *q, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
+{
+    struct null_qp *qp = null_qp(q);
+    int rc = 0;
+    null_lock(null_of(q->context));
+    for (; wr != NULL && rc == 0; wr = rc == 0 ? wr->next : wr) {
+        if (null_refuses(null_of(q->context), CALL_post_recv))
+            rc = null_of(q->context)->faults[CALL_post_recv].rc;
+        else if (qp->tail - qp->head == qp->cap.max_recv_wr)
+            rc = ENOMEM;
+        else
+            qp->recvs[qp->tail++ & qp->recv_mask] = wr->wr_id;
+    }
+    if (rc != 0)
+        *bad = wr;
+    null_progress(qp);
+    null_unlock(null_of(q->context));
+    return rc;
+}
+
+static int null_post_srq_recv(struct ibv_srq *s, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
+{
+    struct null_srq *srq = (struct null_srq *)(void *)s;
+    int rc = 0;
+    for (; wr != NULL && rc == 0; wr = rc == 0 ? wr->next : wr) {
+        if (null_refuses(null_of(s->context), CALL_post_srq_recv))
+            rc = null_of(s->context)->faults[CALL_post_srq_recv].rc;
+        else if (srq->tail - srq->head == srq->attr.max_wr)
+            rc = ENOMEM;
+        else
+            srq->ids[srq->tail++ % srq->attr.max_wr] = wr->wr_id;
+    }
+    if (rc != 0)
+        *bad = wr;
+    return rc;
+}
+
+static struct ibv_srq *null_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *init)
+{
+    NULL_POINTER(pd->context, ibv_create_srq);
+    struct null_srq *srq = null_make(pd->context, sizeof(*srq));
+    if (srq == NULL)
+        return NULL;
+    srq->srq = (struct ibv_srq){.context = pd->context, .pd = pd};
+    srq->attr = init->attr;
+    srq->ids = calloc(init->attr.max_wr, sizeof(*srq->ids));
+    return &srq->srq;
+}
+
+static int null_modify_srq(struct ibv_srq *srq, struct ibv_srq_attr *attr, int mask)
+{
+    NULL_RESULT(srq->context, ibv_modify_srq);
+    if ((mask & IBV_SRQ_MAX_WR) != 0)
+        return EOPNOTSUPP;
+    ((struct null_srq *)(void *)srq)->attr.srq_limit = attr->srq_limit;
+    return 0;
+}
+
+static int null_query_srq(struct ibv_srq *srq, struct ibv_srq_attr *attr)
+{
+    NULL_RESULT(srq->context, ibv_query_srq);
+    *attr = ((struct null_srq *)(void *)srq)->attr;
+    return 0;
+}
+
+static int null_destroy_srq(struct ibv_srq *srq)
+{
+    NULL_RESULT(srq->context, ibv_destroy_srq);
+    free(((struct null_srq *)(void *)srq)->ids);
+    return null_free(srq->context, srq);
+}
+
+static struct ibv_qp *null_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *init)
+{
+    struct weft_null *n = null_of(pd->context);
+    const struct ibv_device_attr *limits = &n->attr.orig_attr;
+    NULL_POINTER(pd->context, ibv_create_qp);
+    if (init->cap.max_send_wr > (uint32_t)limits->max_qp_wr || init->cap.max_recv_wr > (uint32_t)limits->max_qp_wr ||
+        init->cap.max_inline_data > n->max_inline)
+        return null_fail(EINVAL);
+    struct null_qp *qp = null_make(pd->context, sizeof(*qp));
+    if (qp == NULL)
+        return NULL;
+    qp->qp = (struct ibv_qp){.context = pd->context,
+                             .pd = pd,
+                             .send_cq = init->send_cq,
+                             .recv_cq = init->recv_cq,
+                             .srq = init->srq,
+                             .qp_num = ++n->qpn,
+                             .qp_type = init->qp_type};
+    qp->cap = init->cap;
+    qp->send_mask = null_mask(init->cap.max_send_wr);
+    qp->recv_mask = null_mask(init->cap.max_recv_wr);
+    qp->sends = calloc(qp->send_mask + 1, sizeof(*qp->sends));
+    qp->recvs = calloc(qp->recv_mask + 1, sizeof(*qp->recvs));
+    qp->next = n->qps;
+    n->qps = qp;
+    return &qp->qp;
+}
+
+static int null_modify_qp(struct ibv_qp *q, struct ibv_qp_attr *attr, int mask)
+{
+    struct null_qp *qp = null_qp(q);
+    NULL_RESULT(q->context, ibv_modify_qp);
+    null_lock(null_of(q->context));
+    if ((mask & IBV_QP_STATE) != 0)
+        qp->attr.qp_state = attr->qp_state;
+    if ((mask & IBV_QP_AV) != 0)
+        qp->attr.ah_attr = attr->ah_attr;
+    if ((mask & IBV_QP_PATH_MTU) != 0)
+        qp->attr.path_mtu = attr->path_mtu;
+    if ((mask & IBV_QP_TIMEOUT) != 0)
+        qp->attr.timeout = attr->timeout;
+    if ((mask & IBV_QP_MIN_RNR_TIMER) != 0)
+        qp->attr.min_rnr_timer = attr->min_rnr_timer;
+    if (qp->attr.qp_state == IBV_QPS_RESET) {
+        qp->given_back = qp->reported = qp->completed = qp->posted;
+        qp->head = qp->tail;
+    }
+    null_progress(qp);
+    null_unlock(null_of(q->context));
+    return 0;
+}
+
+static int null_query_qp(struct ibv_qp *q, struct ibv_qp_attr *attr, int mask, struct ibv_qp_init_attr *init)
+{
+    (void)mask;
+    NULL_RESULT(q->context, ibv_query_qp);
+    *attr = null_qp(q)->attr;
+    init->cap = null_qp(q)->cap;
+    return 0;
+}
+
+static int null_destroy_qp(struct ibv_qp *q)
+{
+    struct weft_null *n = null_of(q->context);
+    NULL_RESULT(q->context, ibv_destroy_qp);
+    null_lock(n);
+    struct null_qp **at = &n->qps;
+    while (&(*at)->qp != q)
+        at = &(*at)->next;
+    *at = (*at)->next;
+    struct null_cq *cq = null_cq(q->send_cq); /* its completions are still there, and give nothing back */
+    for (uint32_t i = cq->head; i != cq->tail; i++)
+        if (cq->entries[i & cq->mask].qp == null_qp(q))
+            cq->entries[i & cq->mask].qp = NULL;
+    null_unlock(n);
+    free(null_qp(q)->sends);
+    free(null_qp(q)->recvs);
+    return null_free(q->context, q);
+}
+
+static int null_attach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid)
+{
+    (void)gid;
+    (void)lid;
+    NULL_RESULT(qp->context, ibv_attach_mcast);
+    return 0;
+}
+
+static int null_detach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid)
+{
+    (void)gid;
+    (void)lid;
+    NULL_RESULT(qp->context, ibv_detach_mcast);
+    return 0;
+}
+
+static int null_rate_limit(struct ibv_qp *qp, struct ibv_qp_rate_limit_attr *attr)
+{
+    (void)attr;
+    NULL_RESULT(qp->context, rate_limit);
+    return 0;
+}
+
+static int null_query_qp_data_in_order(struct ibv_qp *qp, enum ibv_wr_opcode opcode, uint32_t flags)
+{
+    (void)flags;
+    NULL_RESULT(qp->context, ibv_query_qp_data_in_order);
+    return opcode == IBV_WR_RDMA_WRITE;
+}

@@ -1,0 +1,201 @@
+/* Protection domains, memory regions and windows, address handles. */
+int weft_pd_alloc(struct ibv_context *context, struct ibv_pd **pd)
+{
+    errno = 0;
+    *pd = weft_ibv_of(context)->ibv_alloc_pd(context);
+    return *pd != NULL ? 0 : weft_errno();
+}
+
+int weft_pd_import(struct ibv_context *context, uint32_t handle, struct ibv_pd **pd)
+{
+    errno = 0;
+    if (weft_ibv_of(context)->ibv_import_pd == NULL)
+        return EOPNOTSUPP;
+    *pd = weft_ibv_of(context)->ibv_import_pd(context, handle);
+    return *pd != NULL ? 0 : weft_errno();
+}
+
+void weft_pd_unimport(struct ibv_pd *pd)
+{
+    WEFT_IBV(pd)->ibv_unimport_pd(pd);
+}
+
+uint32_t weft_pd_handle(struct ibv_pd *pd)
+{
+    return pd->handle;
+}
+
+int weft_pd_dealloc(struct ibv_pd *pd)
+{
+    return WEFT_CALL(WEFT_IBV(pd)->ibv_dealloc_pd(pd));
+}
+
+static int weft_mr_made(struct ibv_mr *made, struct ibv_mr **mr, uint32_t *lkey, uint32_t *rkey)
+{
+    *mr = made;
+    if (made == NULL)
+        return weft_errno();
+    *lkey = made->lkey;
+    *rkey = made->rkey;
+    return 0;
+}
+
+int weft_mr_reg(struct ibv_pd *pd, uint64_t addr, uint64_t length, uint32_t access, struct ibv_mr **mr, uint32_t *lkey,
+                uint32_t *rkey)
+{
+    errno = 0;
+    /* Not a constant access: the header's inline chooses the call that knows optional access flags. */
+    return weft_mr_made(__ibv_reg_mr(pd, (void *)(uintptr_t)addr, length, access, 0), mr, lkey, rkey);
+}
+
+int weft_mr_reg_iova(struct ibv_pd *pd, uint64_t addr, uint64_t length, uint64_t iova, uint32_t access,
+                     struct ibv_mr **mr, uint32_t *lkey, uint32_t *rkey)
+{
+    errno = 0;
+    return weft_mr_made(WEFT_IBV(pd)->ibv_reg_mr_iova2(pd, (void *)(uintptr_t)addr, length, iova, access), mr, lkey,
+                        rkey);
+}
+
+int weft_mr_reg_dmabuf(struct ibv_pd *pd, uint64_t offset, uint64_t length, uint64_t iova, int fd, uint32_t access,
+                       struct ibv_mr **mr, uint32_t *lkey, uint32_t *rkey)
+{
+    errno = 0;
+    if (WEFT_IBV(pd)->ibv_reg_dmabuf_mr == NULL)
+        return EOPNOTSUPP;
+    return weft_mr_made(WEFT_IBV(pd)->ibv_reg_dmabuf_mr(pd, offset, length, iova, fd, (int)access), mr, lkey, rkey);
+}
+
+int weft_mr_alloc_null(struct ibv_pd *pd, struct ibv_mr **mr, uint32_t *lkey, uint32_t *rkey)
+{
+    struct verbs_context *extended = WEFT_EXTENDED(pd->context, alloc_null_mr);
+    errno = 0;
+    if (extended == NULL)
+        return EOPNOTSUPP;
+    return weft_mr_made(extended->alloc_null_mr(pd), mr, lkey, rkey);
+}
+
+int weft_mr_import(struct ibv_pd *pd, uint32_t handle, struct ibv_mr **mr, uint32_t *lkey, uint32_t *rkey)
+{
+    errno = 0;
+    if (WEFT_IBV(pd)->ibv_import_mr == NULL)
+        return EOPNOTSUPP;
+    return weft_mr_made(WEFT_IBV(pd)->ibv_import_mr(pd, handle), mr, lkey, rkey);
+}
+
+void weft_mr_unimport(struct ibv_mr *mr)
+{
+    WEFT_IBV(mr)->ibv_unimport_mr(mr);
+}
+
+int weft_mr_rereg(struct ibv_mr *mr, uint32_t what, struct ibv_pd *pd, uint64_t addr, uint64_t length, uint32_t access,
+                  uint32_t *lkey, uint32_t *rkey)
+{
+    errno = 0;
+    int rc = WEFT_IBV(mr)->ibv_rereg_mr(mr, (int)what, pd, (void *)(uintptr_t)addr, length, (int)access);
+    *lkey = mr->lkey;
+    *rkey = mr->rkey;
+    return rc; /* enum ibv_rereg_mr_err_code: what became of the region */
+}
+
+int weft_mr_advise(struct ibv_pd *pd, uint32_t advice, uint32_t flags, const struct weft_sge *sges, uint32_t n)
+{
+    struct verbs_context *extended = WEFT_EXTENDED(pd->context, advise_mr);
+    if (extended == NULL)
+        return EOPNOTSUPP;
+    return WEFT_CALL(extended->advise_mr(pd, advice, flags, (struct ibv_sge *)(uintptr_t)sges, n));
+}
+
+uint32_t weft_mr_handle(struct ibv_mr *mr)
+{
+    return mr->handle;
+}
+
+int weft_mr_dereg(struct ibv_mr *mr)
+{
+    return WEFT_CALL(WEFT_IBV(mr)->ibv_dereg_mr(mr));
+}
+
+static struct ibv_ah_attr weft_ah_attr(const struct weft_ah_attr *in)
+{
+    struct ibv_ah_attr attr;
+    memset(&attr, 0, sizeof(attr));
+    memcpy(attr.grh.dgid.raw, in->gid, sizeof(in->gid));
+    attr.grh.flow_label = in->flow_label;
+    attr.grh.sgid_index = in->gid_index;
+    attr.grh.hop_limit = in->hop_limit;
+    attr.grh.traffic_class = in->traffic_class;
+    attr.dlid = in->lid;
+    attr.sl = in->service_level;
+    attr.is_global = in->is_global;
+    attr.port_num = in->port;
+    attr.static_rate = in->static_rate;
+    attr.src_path_bits = in->src_path_bits;
+    return attr;
+}
+
+static struct weft_ah_attr weft_ah_attr_out(const struct ibv_ah_attr *attr)
+{
+    struct weft_ah_attr out = {
+        .flow_label = attr->grh.flow_label,
+        .lid = attr->dlid,
+        .is_global = attr->is_global,
+        .gid_index = attr->grh.sgid_index,
+        .hop_limit = attr->grh.hop_limit,
+        .traffic_class = attr->grh.traffic_class,
+        .service_level = attr->sl,
+        .port = attr->port_num,
+        .static_rate = attr->static_rate,
+        .src_path_bits = attr->src_path_bits,
+    };
+    memcpy(out.gid, attr->grh.dgid.raw, sizeof(out.gid));
+    return out;
+}
+
+int weft_ah_create(struct ibv_pd *pd, const struct weft_ah_attr *in, struct ibv_ah **ah)
+{
+    struct ibv_ah_attr attr = weft_ah_attr(in);
+    errno = 0;
+    *ah = WEFT_IBV(pd)->ibv_create_ah(pd, &attr);
+    return *ah != NULL ? 0 : weft_errno();
+}
+
+int weft_ah_destroy(struct ibv_ah *ah)
+{
+    return WEFT_CALL(WEFT_IBV(ah)->ibv_destroy_ah(ah));
+}
+
+int weft_ah_from_wc(struct ibv_context *context, uint8_t port, const struct weft_wc *in, const uint8_t *grh,
+                    struct weft_ah_attr *out)
+{
+    struct ibv_grh header; /* the buffer that it comes from need not be aligned */
+    memcpy(&header, grh, sizeof(header));
+    struct ibv_wc wc = {.wc_flags = in->flags,
+                        .slid = in->slid,
+                        .sl = in->sl,
+                        .dlid_path_bits = in->dlid_path_bits,
+                        .src_qp = in->src_qpn};
+    struct ibv_ah_attr attr;
+    memset(&attr, 0, sizeof(attr));
+    int rc = WEFT_CALL(weft_ibv_of(context)->ibv_init_ah_from_wc(context, port, &wc, &header, &attr));
+    if (rc != 0)
+        return rc;
+    *out = weft_ah_attr_out(&attr);
+    return 0;
+}
+
+int weft_mw_alloc(struct ibv_pd *pd, uint32_t type, struct ibv_mw **mw, uint32_t *rkey)
+{
+    errno = 0;
+    if (pd->context->ops.alloc_mw == NULL)
+        return EOPNOTSUPP;
+    *mw = ibv_alloc_mw(pd, (enum ibv_mw_type)type);
+    if (*mw == NULL)
+        return weft_errno();
+    *rkey = (*mw)->rkey;
+    return 0;
+}
+
+int weft_mw_dealloc(struct ibv_mw *mw)
+{
+    return WEFT_CALL(ibv_dealloc_mw(mw));
+}

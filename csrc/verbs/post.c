@@ -1,0 +1,264 @@
+/* Posting: what is checked before the driver sees a chain, and how one is made. */
+
+#define WEFT_OPCODE(name) (1u << IBV_WR_##name)
+
+enum {
+    WEFT_DATAGRAM = WEFT_OPCODE(SEND) | WEFT_OPCODE(SEND_WITH_IMM),
+    WEFT_UNACKNOWLEDGED = WEFT_DATAGRAM | WEFT_OPCODE(RDMA_WRITE) | WEFT_OPCODE(RDMA_WRITE_WITH_IMM) |
+                          WEFT_OPCODE(LOCAL_INV) | WEFT_OPCODE(SEND_WITH_INV),
+    WEFT_RELIABLE = WEFT_UNACKNOWLEDGED | WEFT_OPCODE(RDMA_READ) | WEFT_OPCODE(ATOMIC_CMP_AND_SWP) |
+                    WEFT_OPCODE(ATOMIC_FETCH_AND_ADD),
+};
+
+/* Which opcodes a queue pair of the type takes, as bits of enum ibv_wr_opcode. */
+static const uint32_t weft_opcodes[] = {
+    [IBV_QPT_RC] = WEFT_RELIABLE, [IBV_QPT_UC] = WEFT_UNACKNOWLEDGED, [IBV_QPT_UD] = WEFT_DATAGRAM};
+
+/* Those whose entries are filled by the peer: nothing to send inline. */
+enum { WEFT_FETCHES = WEFT_OPCODE(RDMA_READ) | WEFT_OPCODE(ATOMIC_CMP_AND_SWP) | WEFT_OPCODE(ATOMIC_FETCH_AND_ADD) };
+enum { WEFT_ATOMICS = WEFT_OPCODE(ATOMIC_CMP_AND_SWP) | WEFT_OPCODE(ATOMIC_FETCH_AND_ADD) };
+
+/* What follows from the opcode, the flags and the length of the entries together. */
+static enum weft_bad_wr weft_check_length(const struct weft_qp_limits *limits, uint32_t opcode, uint32_t flags,
+                                          uint64_t remote_addr, uint64_t length)
+{
+    uint32_t bit = 1u << opcode;
+    if ((flags & IBV_SEND_INLINE) != 0 && (length > limits->max_inline || (bit & WEFT_FETCHES) != 0))
+        return WEFT_BAD_INLINE;
+    if (length > limits->max_message)
+        return WEFT_BAD_LENGTH;
+    if ((bit & WEFT_ATOMICS) != 0 && (length != 8 || remote_addr % 8 != 0))
+        return WEFT_BAD_ATOMIC;
+    return 0;
+}
+
+static enum weft_bad_wr weft_check_send(const struct weft_qp_limits *limits, const struct weft_send_wr *wr,
+                                        const struct weft_sge *sges, uint32_t left)
+{
+    if (wr->opcode >= 32 || (weft_opcodes[limits->type] & 1u << wr->opcode) == 0)
+        return WEFT_BAD_OPCODE;
+    if (wr->num_sge > limits->max_send_sge)
+        return WEFT_BAD_NUM_SGE;
+    if (wr->num_sge > left)
+        return WEFT_BAD_SGE_LIST;
+    uint64_t length = 0;
+    for (uint32_t i = 0; i < wr->num_sge; i++)
+        length += sges[i].length;
+    enum weft_bad_wr bad = weft_check_length(limits, wr->opcode, wr->flags, wr->remote_addr, length);
+    if (bad == 0 && limits->type == IBV_QPT_UD && wr->ah == 0)
+        return WEFT_BAD_AH;
+    return bad;
+}
+
+/*
+ * Counts a send into the run of those without a signal. A queue gets its places back with the next completion: one that
+ * is full of requests that give none stays full.
+ */
+static enum weft_bad_wr weft_count(const struct weft_qp_limits *limits, uint32_t *run, uint32_t flags)
+{
+    *run = (flags & IBV_SEND_SIGNALED) != 0 ? 0 : *run + 1;
+    return *run >= limits->max_send_wr ? WEFT_BAD_UNSIGNALED : 0;
+}
+
+/* How many work requests one chain holds: 32 KiB, which fits on a stack. Longer posts are several chains. */
+enum { WEFT_CHAIN = 256 };
+
+/*
+ * The list entries are only read, for the length of the call: the header's pointer is not const for historical reasons.
+ * The same holds for the payload's addresses, which are integers until here.
+ */
+static struct ibv_sge *weft_sges(const struct weft_sge *sges)
+{
+    return (struct ibv_sge *)(uintptr_t)sges;
+}
+
+static void weft_fill_send(struct ibv_send_wr *out, const struct weft_send_wr *wr, const struct weft_sge *sges,
+                           uint32_t type)
+{
+    out->wr_id = wr->id;
+    out->next = out + 1;
+    out->sg_list = weft_sges(sges);
+    out->num_sge = (int)wr->num_sge;
+    out->opcode = (enum ibv_wr_opcode)wr->opcode;
+    out->send_flags = wr->flags;
+    out->imm_data = htonl(wr->imm);
+    if (wr->opcode == IBV_WR_LOCAL_INV || wr->opcode == IBV_WR_SEND_WITH_INV)
+        out->invalidate_rkey = wr->rkey;
+    if (type == IBV_QPT_UD) {
+        out->wr.ud.ah = (struct ibv_ah *)(uintptr_t)wr->ah;
+        out->wr.ud.remote_qpn = wr->remote_qpn;
+        out->wr.ud.remote_qkey = wr->remote_qkey;
+    } else if ((1u << wr->opcode & WEFT_ATOMICS) != 0) {
+        out->wr.atomic.remote_addr = wr->remote_addr;
+        out->wr.atomic.compare_add = wr->compare_add;
+        out->wr.atomic.swap = wr->swap;
+        out->wr.atomic.rkey = wr->rkey;
+    } else {
+        out->wr.rdma.remote_addr = wr->remote_addr;
+        out->wr.rdma.rkey = wr->rkey;
+    }
+}
+
+/*
+ * The index of *bad in its chain of n is how many the driver took. A driver that fails without saying where took none:
+ * counting a request as posted that was not would wait for its completion for ever.
+ */
+#define WEFT_TAKEN(chain, n, bad) ((bad) >= (chain) && (bad) < (chain) + (n) ? (uint32_t)((bad) - (chain)) : 0)
+
+/* The checks of a whole post; *index is the request that fails them, *run how many are without a signal after all. */
+static enum weft_bad_wr weft_check_sends(const struct weft_qp *qp, const struct weft_send_wr *wrs, uint32_t n,
+                                         const struct weft_sge *sges, uint32_t num_sge, uint32_t *index, uint32_t *run)
+{
+    *index = 0;
+    if (__atomic_load_n(&qp->failed, __ATOMIC_RELAXED) != 0)
+        return WEFT_BAD_FAILED;
+    for (uint32_t i = 0; i < n; i++) {
+        enum weft_bad_wr bad = weft_check_send(&qp->limits, &wrs[i], sges, num_sge);
+        if (bad == 0 && i == n - 1 && num_sge != wrs[i].num_sge)
+            bad = WEFT_BAD_SGE_LIST;
+        if (bad == 0)
+            bad = weft_count(&qp->limits, run, wrs[i].flags);
+        if (bad != 0) {
+            *index = i;
+            return bad;
+        }
+        sges += wrs[i].num_sge;
+        num_sge -= wrs[i].num_sge;
+    }
+    return 0;
+}
+
+static int weft_post_sends(struct weft_qp *qp, const struct weft_send_wr *wrs, uint32_t n, const struct weft_sge *sges,
+                           uint32_t *accepted)
+{
+    struct ibv_send_wr chain[WEFT_CHAIN];
+    *accepted = 0;
+    while (*accepted < n) {
+        uint32_t length = n - *accepted < WEFT_CHAIN ? n - *accepted : WEFT_CHAIN;
+        for (uint32_t i = 0; i < length; i++) {
+            const struct weft_send_wr *wr = &wrs[*accepted + i];
+            weft_fill_send(&chain[i], wr, sges, qp->limits.type);
+            sges += wr->num_sge;
+        }
+        chain[length - 1].next = NULL;
+        struct ibv_send_wr *bad = NULL;
+        int rc = WEFT_CALL(ibv_post_send(qp->qp, chain, &bad));
+        if (rc != 0) {
+            *accepted += WEFT_TAKEN(chain, length, bad);
+            return rc;
+        }
+        *accepted += length;
+    }
+    return 0;
+}
+
+int weft_qp_post_send(struct weft_qp *qp, const struct weft_send_wr *wrs, uint32_t n, const struct weft_sge *sges,
+                      uint32_t num_sge, uint32_t *accepted)
+{
+    weft_crossed(&qp->crossings);
+    weft_lock(&qp->lock);
+    uint32_t run = qp->run;
+    int rc = -(int)weft_check_sends(qp, wrs, n, sges, num_sge, accepted, &run);
+    if (rc == 0) {
+        rc = weft_post_sends(qp, wrs, n, sges, accepted);
+        if (rc == 0)
+            qp->run = run;
+        for (uint32_t i = 0; rc != 0 && i < *accepted; i++)
+            weft_count(&qp->limits, &qp->run, wrs[i].flags);
+    }
+    weft_unlock(&qp->lock);
+    return rc;
+}
+
+int weft_qp_post_sentinel(struct weft_qp *qp, uint64_t id)
+{
+    struct ibv_send_wr *bad, wr = {.wr_id = id, .opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED};
+    weft_lock(&qp->lock);
+    int rc = WEFT_CALL(ibv_post_send(qp->qp, &wr, &bad));
+    weft_unlock(&qp->lock);
+    return rc;
+}
+
+int weft_qp_bind_mw(struct weft_qp *qp, struct ibv_mw *mw, struct ibv_mr *mr, const struct weft_mw_bind *in,
+                    uint32_t *rkey)
+{
+    struct ibv_mw_bind_info info = {.mr = mr, .addr = in->addr, .length = in->length, .mw_access_flags = in->access};
+    int rc;
+    if (__atomic_load_n(&qp->failed, __ATOMIC_RELAXED) != 0)
+        return -WEFT_BAD_FAILED;
+    weft_crossed(&qp->crossings);
+    weft_lock(&qp->lock);
+    uint32_t run = qp->run;
+    if (weft_count(&qp->limits, &run, in->flags) != 0) {
+        rc = -WEFT_BAD_UNSIGNALED;
+    } else if (mw->type == IBV_MW_TYPE_1) {
+        struct ibv_mw_bind bind = {.wr_id = in->id, .send_flags = in->flags, .bind_info = info};
+        rc = WEFT_CALL(ibv_bind_mw(qp->qp, mw, &bind));
+        *rkey = mw->rkey;
+    } else {
+        *rkey = ibv_inc_rkey(mw->rkey);
+        struct ibv_send_wr *bad, wr = {.wr_id = in->id, .opcode = IBV_WR_BIND_MW, .send_flags = in->flags};
+        wr.bind_mw.mw = mw;
+        wr.bind_mw.rkey = *rkey;
+        wr.bind_mw.bind_info = info;
+        rc = WEFT_CALL(ibv_post_send(qp->qp, &wr, &bad));
+        if (rc == 0)
+            mw->rkey = *rkey;
+    }
+    if (rc == 0)
+        qp->run = run;
+    weft_unlock(&qp->lock);
+    return rc;
+}
+
+static int weft_check_recvs(const struct weft_recv_wr *wrs, uint32_t n, uint32_t num_sge, uint32_t max_sge,
+                            uint32_t *index)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        *index = i;
+        if (wrs[i].num_sge > max_sge)
+            return WEFT_BAD_NUM_SGE;
+        if (wrs[i].num_sge > num_sge || (i == n - 1 && num_sge != wrs[i].num_sge))
+            return WEFT_BAD_SGE_LIST;
+        num_sge -= wrs[i].num_sge;
+    }
+    return 0;
+}
+
+/* Posts to the receive queue of a queue pair or, where there is one, to a shared one. */
+static int weft_post_recvs(struct ibv_qp *qp, struct ibv_srq *srq, const struct weft_recv_wr *wrs, uint32_t n,
+                           const struct weft_sge *sges, uint32_t *accepted)
+{
+    struct ibv_recv_wr chain[WEFT_CHAIN];
+    *accepted = 0;
+    while (*accepted < n) {
+        uint32_t length = n - *accepted < WEFT_CHAIN ? n - *accepted : WEFT_CHAIN;
+        for (uint32_t i = 0; i < length; i++) {
+            const struct weft_recv_wr *wr = &wrs[*accepted + i];
+            chain[i].wr_id = wr->id;
+            chain[i].next = i + 1 < length ? &chain[i + 1] : NULL;
+            chain[i].sg_list = weft_sges(sges);
+            chain[i].num_sge = (int)wr->num_sge;
+            sges += wr->num_sge;
+        }
+        struct ibv_recv_wr *bad = NULL;
+        int rc = WEFT_CALL(srq != NULL ? ibv_post_srq_recv(srq, chain, &bad) : ibv_post_recv(qp, chain, &bad));
+        if (rc != 0) {
+            *accepted += WEFT_TAKEN(chain, length, bad);
+            return rc;
+        }
+        *accepted += length;
+    }
+    return 0;
+}
+
+int weft_qp_post_recv(struct weft_qp *qp, const struct weft_recv_wr *wrs, uint32_t n, const struct weft_sge *sges,
+                      uint32_t num_sge, uint32_t *accepted)
+{
+    weft_crossed(&qp->crossings);
+    *accepted = 0;
+    if (__atomic_load_n(&qp->failed, __ATOMIC_RELAXED) != 0)
+        return -WEFT_BAD_FAILED;
+    int bad = weft_check_recvs(wrs, n, num_sge, qp->limits.max_recv_sge, accepted);
+    return bad != 0 ? -bad : weft_post_recvs(qp->qp, NULL, wrs, n, sges, accepted);
+}

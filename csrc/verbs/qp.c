@@ -1,0 +1,223 @@
+/* Queue pairs: how they are made and moved from state to state. */
+static void weft_qp_join(struct weft_qp *qp)
+{
+    weft_cq_add(qp->cqs[WEFT_SENDS], qp);
+    if (qp->cqs[WEFT_RECVS] != qp->cqs[WEFT_SENDS])
+        weft_cq_add(qp->cqs[WEFT_RECVS], qp);
+}
+
+static void weft_qp_leave(struct weft_qp *qp)
+{
+    if (qp->cqs[WEFT_SENDS] == NULL)
+        return; /* imported */
+    weft_cq_remove(qp->cqs[WEFT_SENDS], qp);
+    if (qp->cqs[WEFT_RECVS] != qp->cqs[WEFT_SENDS])
+        weft_cq_remove(qp->cqs[WEFT_RECVS], qp);
+}
+
+int weft_qp_create(struct ibv_pd *pd, struct weft_cq *send, struct weft_cq *recv, struct ibv_srq *srq,
+                   struct weft_qp_limits *limits, struct weft_qp **out, uint32_t *qpn)
+{
+    struct ibv_qp_init_attr attr;
+    memset(&attr, 0, sizeof(attr));
+    attr.send_cq = send->cq;
+    attr.recv_cq = recv->cq;
+    attr.srq = srq;
+    attr.qp_type = (enum ibv_qp_type)limits->type;
+    attr.cap.max_send_wr = limits->max_send_wr;
+    attr.cap.max_recv_wr = limits->max_recv_wr;
+    attr.cap.max_send_sge = limits->max_send_sge;
+    attr.cap.max_recv_sge = limits->max_recv_sge;
+    attr.cap.max_inline_data = limits->max_inline;
+
+    struct weft_qp *qp = calloc(1, sizeof(*qp));
+    if (qp == NULL)
+        return ENOMEM;
+    errno = 0;
+    qp->qp = WEFT_IBV(pd)->ibv_create_qp(pd, &attr);
+    if (qp->qp == NULL) {
+        int rc = weft_errno();
+        free(qp);
+        return rc;
+    }
+    limits->max_send_wr = attr.cap.max_send_wr;
+    limits->max_recv_wr = attr.cap.max_recv_wr;
+    limits->max_send_sge = attr.cap.max_send_sge;
+    limits->max_recv_sge = attr.cap.max_recv_sge;
+    limits->max_inline = attr.cap.max_inline_data;
+    qp->limits = *limits;
+    qp->cqs[WEFT_SENDS] = send;
+    qp->cqs[WEFT_RECVS] = recv;
+    weft_qp_join(qp);
+    *qpn = qp->qp->qp_num;
+    *out = qp;
+    return 0;
+}
+
+int weft_qp_import(struct ibv_qp *imported, struct weft_qp_limits *limits, struct weft_qp **out, uint32_t *state)
+{
+    struct ibv_qp_attr attr;
+    struct ibv_qp_init_attr init;
+    memset(&attr, 0, sizeof(attr));
+    memset(&init, 0, sizeof(init));
+    if (imported->qp_type != IBV_QPT_RC && imported->qp_type != IBV_QPT_UC && imported->qp_type != IBV_QPT_UD)
+        return EOPNOTSUPP;
+    int rc = WEFT_CALL(WEFT_IBV(imported)->ibv_query_qp(imported, &attr, IBV_QP_STATE | IBV_QP_CAP, &init));
+    if (rc != 0)
+        return rc;
+    struct weft_qp *qp = calloc(1, sizeof(*qp));
+    if (qp == NULL)
+        return ENOMEM;
+    qp->qp = imported;
+    *limits = (struct weft_qp_limits){
+        .type = imported->qp_type,
+        .max_send_wr = init.cap.max_send_wr,
+        .max_recv_wr = init.cap.max_recv_wr,
+        .max_send_sge = init.cap.max_send_sge,
+        .max_recv_sge = init.cap.max_recv_sge,
+        .max_inline = init.cap.max_inline_data,
+    };
+    qp->limits = *limits;
+    *state = attr.qp_state;
+    *out = qp;
+    return 0;
+}
+
+void weft_qp_release(struct weft_qp *qp)
+{
+    free(qp);
+}
+
+int weft_qp_destroy(struct weft_qp *qp)
+{
+    weft_qp_leave(qp); /* first: its number may be another's as soon as it is destroyed */
+    int rc = WEFT_CALL(WEFT_IBV(qp->qp)->ibv_destroy_qp(qp->qp));
+    if (rc == 0)
+        free(qp);
+    else
+        weft_qp_join(qp);
+    return rc;
+}
+
+uint32_t weft_qp_num(struct weft_qp *qp)
+{
+    return qp->qp->qp_num;
+}
+
+uint64_t weft_qp_crossings(struct weft_qp *qp)
+{
+    return __atomic_load_n(&qp->crossings, __ATOMIC_RELAXED);
+}
+
+int weft_qp_failure(struct weft_qp *qp, struct weft_failure *failure)
+{
+    if (__atomic_load_n(&qp->failed, __ATOMIC_ACQUIRE) == 0)
+        return 0;
+    *failure = qp->failure;
+    return 1;
+}
+
+void *weft_qp_raw(struct weft_qp *qp)
+{
+    return qp->qp;
+}
+
+void weft_qp_set_max_message(struct weft_qp *qp, uint32_t bytes)
+{
+    qp->limits.max_message = bytes;
+}
+
+/* A queue pair that was reset is as new. */
+static void weft_qp_renew(struct weft_qp *qp)
+{
+    weft_lock(&qp->lock);
+    qp->run = 0;
+    weft_unlock(&qp->lock);
+    __atomic_store_n(&qp->failed, 0, __ATOMIC_RELEASE);
+}
+
+int weft_qp_modify(struct weft_qp *qp, const struct weft_qp_attr *in)
+{
+    struct ibv_qp_attr attr;
+    memset(&attr, 0, sizeof(attr));
+    attr.qp_state = (enum ibv_qp_state)in->state;
+    attr.path_mtu = (enum ibv_mtu)in->path_mtu;
+    attr.qkey = in->qkey;
+    attr.rq_psn = in->rq_psn;
+    attr.sq_psn = in->sq_psn;
+    attr.dest_qp_num = in->remote_qpn;
+    attr.qp_access_flags = in->access;
+    attr.ah_attr = weft_ah_attr(&in->ah);
+    attr.pkey_index = in->pkey_index;
+    attr.max_rd_atomic = in->max_rd_atomic;
+    attr.max_dest_rd_atomic = in->max_dest_rd_atomic;
+    attr.min_rnr_timer = in->min_rnr_timer;
+    attr.timeout = in->timeout;
+    attr.retry_cnt = in->retry_count;
+    attr.rnr_retry = in->rnr_retry;
+    attr.port_num = in->port;
+    attr.cur_qp_state = (enum ibv_qp_state)in->current_state;
+    attr.en_sqd_async_notify = in->sqd_notify;
+    attr.rate_limit = in->rate_limit;
+    int rc = WEFT_CALL(WEFT_IBV(qp->qp)->ibv_modify_qp(qp->qp, &attr, (int)in->mask));
+    if (rc == 0 && (in->mask & IBV_QP_STATE) != 0 && in->state == IBV_QPS_RESET)
+        weft_qp_renew(qp);
+    return rc;
+}
+
+int weft_qp_query(struct weft_qp *qp, uint32_t mask, struct weft_qp_attr *out)
+{
+    struct ibv_qp_attr attr;
+    struct ibv_qp_init_attr init;
+    memset(&attr, 0, sizeof(attr));
+    memset(&init, 0, sizeof(init));
+    int rc = WEFT_CALL(WEFT_IBV(qp->qp)->ibv_query_qp(qp->qp, &attr, (int)mask, &init));
+    *out = (struct weft_qp_attr){
+        .mask = mask,
+        .state = attr.qp_state,
+        .path_mtu = attr.path_mtu,
+        .qkey = attr.qkey,
+        .rq_psn = attr.rq_psn,
+        .sq_psn = attr.sq_psn,
+        .remote_qpn = attr.dest_qp_num,
+        .access = attr.qp_access_flags,
+        .current_state = attr.cur_qp_state,
+        .rate_limit = attr.rate_limit,
+        .ah = weft_ah_attr_out(&attr.ah_attr),
+        .pkey_index = attr.pkey_index,
+        .max_rd_atomic = attr.max_rd_atomic,
+        .max_dest_rd_atomic = attr.max_dest_rd_atomic,
+        .min_rnr_timer = attr.min_rnr_timer,
+        .timeout = attr.timeout,
+        .retry_count = attr.retry_cnt,
+        .rnr_retry = attr.rnr_retry,
+        .port = attr.port_num,
+        .sqd_notify = attr.en_sqd_async_notify,
+        .sq_draining = attr.sq_draining,
+    };
+    return rc;
+}
+
+int weft_qp_rate_limit(struct weft_qp *qp, uint32_t kbps, uint32_t burst, uint16_t packet)
+{
+    struct verbs_context *extended = WEFT_EXTENDED(qp->qp->context, modify_qp_rate_limit);
+    if (extended == NULL)
+        return EOPNOTSUPP;
+    struct ibv_qp_rate_limit_attr attr = {.rate_limit = kbps, .max_burst_sz = burst, .typical_pkt_sz = packet};
+    return WEFT_CALL(extended->modify_qp_rate_limit(qp->qp, &attr));
+}
+
+int weft_qp_in_order(struct weft_qp *qp, uint32_t opcode)
+{
+    if (WEFT_IBV(qp->qp)->ibv_query_qp_data_in_order == NULL)
+        return 0;
+    return WEFT_IBV(qp->qp)->ibv_query_qp_data_in_order(qp->qp, (enum ibv_wr_opcode)opcode, 0);
+}
+
+int weft_qp_multicast(struct weft_qp *qp, const uint8_t *gid, uint16_t lid, int attach)
+{
+    union ibv_gid group;
+    memcpy(group.raw, gid, sizeof(group.raw));
+    const struct weft_ibv_table *ibv = WEFT_IBV(qp->qp);
+    return WEFT_CALL((attach ? ibv->ibv_attach_mcast : ibv->ibv_detach_mcast)(qp->qp, &group, lid));
+}

@@ -1,0 +1,3 @@
+//go:build linux && cgo && !noverbs
+
+#include "../../csrc/null/null.c"

@@ -1,0 +1,154 @@
+//go:build linux
+
+package verbs_test
+
+import (
+	"context"
+	"os/exec"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/weftrdma/weft/internal/rdmatest"
+	"github.com/weftrdma/weft/verbs"
+)
+
+// awaitEvent returns the next event of the type.
+func awaitEvent(t testing.TB, ctx *verbs.Context, typ verbs.EventType) verbs.AsyncEvent {
+	t.Helper()
+	deadline := rdmatest.Context(t, 20*time.Second)
+	for {
+		select {
+		case event := <-ctx.Events():
+			if event.Type == typ {
+				return event
+			}
+		case <-deadline.Done():
+			t.Fatalf("no event %v", typ)
+		}
+	}
+}
+
+// The port goes down and comes up, and an address goes and comes back at another place of the table, as after a link flap:
+// both are told, and what was known by its address connects again.
+func TestPortFlapAndMovedGID(t *testing.T) {
+	n := newNode(t)
+	if n.gid.NetDev != "weft0" { // nobody else's interface is taken down
+		require.NotEqual(t, "rxe0", n.ctx.Name(), "the soft-RoCE machine has weft0")
+		return
+	}
+	ip := func(args ...string) {
+		out, err := exec.CommandContext(t.Context(), "ip", args...).CombinedOutput()
+		require.NoError(t, err, "ip %v: %s", args, out)
+	}
+	address := n.gid.GID.String() + "/24"
+	ip("link", "set", "weft0", "down")
+	require.Equal(t, uint8(1), awaitEvent(t, n.ctx, verbs.EventPortErr).Port)
+	ip("link", "set", "weft0", "up")
+	require.Equal(t, uint8(1), awaitEvent(t, n.ctx, verbs.EventPortActive).Port)
+	port, err := n.ctx.QueryPort(1)
+	require.NoError(t, err)
+	require.Equal(t, verbs.PortActive, port.State)
+
+	ip("address", "delete", address, "dev", "weft0")
+	awaitEvent(t, n.ctx, verbs.EventGIDChange)
+	ip("address", "add", "10.9.1.77/24", "dev", "weft0") // takes its place
+	awaitEvent(t, n.ctx, verbs.EventGIDChange)
+	ip("address", "add", address, "dev", "weft0")
+	awaitEvent(t, n.ctx, verbs.EventGIDChange)
+	moved, err := n.ctx.FindGID(n.gid)
+	require.NoError(t, err)
+	require.NotEqual(t, n.gid.Index, moved.Index)
+	a, b := n.connected(t) // with the entry as it was
+	_, err = b.PostRecv([]verbs.RecvWR{{ID: 1}}, nil)
+	require.NoError(t, err)
+	_, mr := n.region(t, 64, remoteAccess)
+	n.postTo(t, a, mr)
+
+	ip("address", "delete", "10.9.1.77/24", "dev", "weft0")
+	awaitEvent(t, n.ctx, verbs.EventGIDChange)
+}
+
+// postTo writes to mr and waits.
+func (n *node) postTo(t testing.TB, qp *verbs.QP, mr *verbs.MR) {
+	t.Helper()
+	n.post(t, qp, verbs.SendWR{Opcode: verbs.OpWrite, RemoteAddr: mr.Addr(), RKey: mr.RKey()}, sge(mr, 0, 8))
+}
+
+// An event that was asked for solicited completions comes for those alone.
+func TestSolicitedEvents(t *testing.T) {
+	n := newNode(t)
+	a, b := n.connected(t)
+	_, err := b.PostRecv([]verbs.RecvWR{{ID: 1}, {ID: 2}}, nil)
+	require.NoError(t, err)
+	require.NoError(t, n.cq.ArmSolicited())
+	_, err = a.PostSend([]verbs.SendWR{{Opcode: verbs.OpSend}}, nil)
+	require.NoError(t, err)
+	poll(t, n.cq, 1)
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	require.ErrorIs(t, n.cq.Wait(ctx), context.DeadlineExceeded)
+	_, err = a.PostSend([]verbs.SendWR{{Opcode: verbs.OpSend, Flags: verbs.SendSolicited}}, nil)
+	require.NoError(t, err)
+	require.NoError(t, n.cq.Wait(rdmatest.Context(t, 20*time.Second)))
+	require.Equal(t, uint64(2), poll(t, n.cq, 1)[0].ID)
+}
+
+func TestSharedChannel(t *testing.T) {
+	n := newNode(t)
+	channel, err := n.ctx.CreateCompChannel()
+	require.NoError(t, err)
+	closeAtEnd(t, channel)
+	var cqs [2]*verbs.CQ
+	var senders [2]*verbs.QP
+	for i := range cqs {
+		cqs[i], err = n.ctx.CreateCQ(verbs.CQConfig{Depth: 64, Channel: channel})
+		require.NoError(t, err)
+		closeAtEnd(t, cqs[i])
+		onThis := *n
+		onThis.cq = cqs[i]
+		var receiver *verbs.QP
+		senders[i], receiver = onThis.joined(t, verbs.QPConfig{Type: verbs.RC, MaxSendWR: 4, MaxRecvWR: 4})
+		_, err = receiver.PostRecv([]verbs.RecvWR{{ID: uint64(i)}}, nil)
+		require.NoError(t, err)
+		require.NoError(t, cqs[i].Arm())
+	}
+	for _, i := range []int{1, 0} {
+		_, err = senders[i].PostSend([]verbs.SendWR{{Opcode: verbs.OpSend}}, nil)
+		require.NoError(t, err)
+		ready, err := channel.Wait(rdmatest.Context(t, 20*time.Second), nil)
+		require.NoError(t, err)
+		require.Equal(t, []*verbs.CQ{cqs[i]}, ready)
+		require.Equal(t, uint64(i), poll(t, cqs[i], 1)[0].ID)
+	}
+}
+
+func TestResizeKeepsWhatIsThere(t *testing.T) {
+	n := newNode(t)
+	cq, err := n.ctx.CreateCQ(verbs.CQConfig{Depth: 16})
+	require.NoError(t, err)
+	closeAtEnd(t, cq)
+	onThis := *n
+	onThis.cq = cq
+	a, b := onThis.joined(t, verbs.QPConfig{Type: verbs.RC, MaxSendWR: 4, MaxRecvWR: 4})
+	_, err = b.PostRecv([]verbs.RecvWR{{ID: 5}}, nil)
+	require.NoError(t, err)
+	_, err = a.PostSend([]verbs.SendWR{{Opcode: verbs.OpSend}}, nil)
+	require.NoError(t, err)
+	// The send's arrival is seen without taking its completion: by that of a second queue pair's behind it.
+	n.post(t, n.queuePairToItself(t), verbs.SendWR{Opcode: verbs.OpWrite})
+	require.NoError(t, cq.Resize(256))
+	require.GreaterOrEqual(t, cq.Depth(), 256)
+	require.Equal(t, uint64(5), poll(t, cq, 1)[0].ID)
+}
+
+// queuePairToItself is connected to itself.
+func (n *node) queuePairToItself(t testing.TB) *verbs.QP {
+	t.Helper()
+	qp := n.queuePair(t, verbs.RC)
+	end, err := qp.Init(n.gid, remoteAccess)
+	require.NoError(t, err)
+	require.NoError(t, qp.Connect(end, verbs.ConnectConfig{}))
+	return qp
+}

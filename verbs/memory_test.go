@@ -1,0 +1,234 @@
+//go:build linux
+
+package verbs_test
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+	"unsafe"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"github.com/weftrdma/weft/internal/rdmatest"
+	"github.com/weftrdma/weft/verbs"
+)
+
+// mapRepeatedly maps a file of so many bytes again and again, into one range of size bytes: memory for a region of any size
+// that costs no more than the file.
+func mapRepeatedly(t testing.TB, file, size int) []byte {
+	t.Helper()
+	fd, err := unix.MemfdCreate("weft-test", unix.MFD_CLOEXEC)
+	require.NoError(t, err)
+	defer unix.Close(fd)
+	require.NoError(t, unix.Ftruncate(fd, int64(file)))
+	whole, err := unix.Mmap(-1, 0, size, unix.PROT_NONE, unix.MAP_ANON|unix.MAP_PRIVATE|unix.MAP_NORESERVE)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, unix.Munmap(whole)) })
+	for at := 0; at < size; at += file {
+		_, err := unix.MmapPtr(fd, 0, unsafe.Pointer(&whole[at]), uintptr(min(file, size-at)),
+			unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED|unix.MAP_FIXED)
+		require.NoError(t, err)
+	}
+	return whole
+}
+
+// A region of more than 4 GiB: nothing of it is cut, and a write and a read cross the boundary.
+func TestRegionOverFourGiB(t *testing.T) {
+	n := newNode(t)
+	const four, size = 4 << 30, 4<<30 + 100<<20
+	mem := mapRepeatedly(t, 64<<20, size)
+	begin := time.Now()
+	mr, err := n.pd.RegMR(mem, allAccess)
+	require.NoError(t, err)
+	closeAtEnd(t, mr)
+	t.Logf("registered %d bytes in %v", size, time.Since(begin))
+	require.Less(t, time.Since(begin), 4*time.Second)
+	require.Equal(t, uint64(size), mr.Length())
+	a, _ := n.joined(t, verbs.QPConfig{Type: verbs.RC, MaxSendWR: 8})
+	local, localMR := n.region(t, 8192, verbs.AccessLocalWrite)
+	fill(local, 1)
+	n.post(t, a, verbs.SendWR{Opcode: verbs.OpWrite, RemoteAddr: mr.Addr() + four - 4096, RKey: mr.RKey()}, sge(localMR, 0, 8192))
+	require.Equal(t, local, mem[four-4096:][:8192])
+	want := append([]byte{}, local...)
+	clear(local)
+	n.post(t, a, verbs.SendWR{Opcode: verbs.OpRead, RemoteAddr: mr.Addr() + four - 4096, RKey: mr.RKey()}, sge(localMR, 0, 8192))
+	require.Equal(t, want, local)
+	// And with the region as the source: its local addresses have more than 32 bits of offset too.
+	n.post(t, a, verbs.SendWR{Opcode: verbs.OpWrite, RemoteAddr: localMR.Addr(), RKey: n.remote(t, local)}, sge(mr, four-4096, 8192))
+}
+
+// remote registers memory again, with remote rights, and returns its key.
+func (n *node) remote(t testing.TB, mem []byte) uint32 {
+	t.Helper()
+	mr, err := n.pd.RegMR(mem, allAccess)
+	require.NoError(t, err)
+	closeAtEnd(t, mr)
+	return mr.RKey()
+}
+
+func TestHugePages(t *testing.T) {
+	n := newNode(t)
+	const page = 2 << 20
+	if err := os.WriteFile("/proc/sys/vm/nr_hugepages", []byte("4"), 0); err != nil {
+		t.Logf("huge pages cannot be set aside here: %v; whatever there are must do", err)
+	}
+	mem, err := unix.Mmap(-1, 0, 2*page, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE|unix.MAP_HUGETLB)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, unix.Munmap(mem)) }()
+	mr, err := n.pd.RegMR(mem[4096:len(mem)-4096], allAccess) // not at the boundary of a page
+	require.NoError(t, err)
+	defer func() { require.NoError(t, mr.Close()) }()
+	a, _ := n.joined(t, verbs.QPConfig{Type: verbs.RC, MaxSendWR: 8})
+	fill(mem[:page], 8)
+	n.post(t, a, verbs.SendWR{Opcode: verbs.OpWrite, RemoteAddr: mr.Addr() + page, RKey: mr.RKey()}, sge(mr, 0, 1<<16))
+	require.Equal(t, mem[4096:][:1<<16], mem[4096+page:][:1<<16])
+}
+
+func TestRelaxedOrderingIsAWish(t *testing.T) {
+	n := newNode(t)
+	for range 2 {
+		mr, err := n.pd.RegMR(make([]byte, 4096), allAccess|verbs.AccessRelaxedOrdering)
+		require.NoError(t, err, "granted, or refused and left out")
+		require.Equal(t, allAccess, mr.Access()&^verbs.AccessRelaxedOrdering)
+		require.NoError(t, mr.Close())
+	}
+}
+
+// What this device has, or says that it lacks.
+func TestMemoryOfOtherKinds(t *testing.T) {
+	n := newNode(t)
+	for name, call := range map[string]func() (*verbs.MR, error){
+		"dma-buf":        func() (*verbs.MR, error) { return n.pd.RegDMABuf(0, 0, 4096, 0, verbs.AccessLocalWrite) },
+		"null region":    func() (*verbs.MR, error) { return n.pd.AllocNullMR() },
+		"no such handle": func() (*verbs.MR, error) { return n.pd.ImportMR(1 << 30) },
+	} {
+		mr, err := call()
+		if err == nil {
+			require.NoError(t, mr.Close())
+			continue
+		}
+		var errno syscall.Errno
+		require.True(t, errors.As(err, &errno), "%s: %v", name, err)
+		t.Logf("%s: %v", name, err)
+	}
+	mr, err := n.pd.RegMR(make([]byte, 4096), verbs.AccessLocalWrite)
+	require.NoError(t, err)
+	closeAtEnd(t, mr)
+	if err := mr.ChangeAccess(allAccess); err != nil {
+		require.ErrorContains(t, err, "memory region is")
+		t.Log(err)
+	}
+	if err := n.pd.Advise(verbs.AdvicePrefetch, true, []verbs.SGE{sge(mr, 0, 4096)}); err != nil {
+		require.ErrorIs(t, err, errors.ErrUnsupported)
+	}
+	iova, err := n.pd.RegMRIOVA(make([]byte, 4096), mr.Addr()&4095|0x100000, verbs.AccessLocalWrite)
+	if err == nil {
+		require.NoError(t, iova.Close())
+	}
+}
+
+// As an ordinary user with a low limit on locked memory, a registration is refused with the limit, the need and the fix.
+func TestMemlock(t *testing.T) {
+	device := rdmatest.Device(t)
+	child := exec.CommandContext(t.Context(), "/proc/self/exe", device) // wherever that lies, and whoever may look there
+	child.Env = append(os.Environ(), rdmatest.ChildVar+"=memlock")
+	child.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}} // drops CAP_IPC_LOCK
+	out, err := child.CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	require.Contains(t, string(out), "limit on locked memory of 64 KiB, needed are 1024 KiB")
+	require.Contains(t, string(out), "ulimit -l unlimited")
+	require.Contains(t, string(out), "is ErrMemlock and ENOMEM")
+}
+
+// registerOverLimit is what TestMemlock's child does.
+func registerOverLimit(args []string) int {
+	err := unix.Setrlimit(unix.RLIMIT_MEMLOCK, &unix.Rlimit{Cur: 64 << 10, Max: 64 << 10})
+	if err == nil {
+		err = registerOn(args[0])
+	}
+	fmt.Println(err)
+	if errors.Is(err, verbs.ErrMemlock) && errors.Is(err, syscall.ENOMEM) {
+		fmt.Println("is ErrMemlock and ENOMEM")
+		return 0
+	}
+	return 1
+}
+
+func registerOn(device string) error {
+	ctx, err := verbs.Open(device)
+	if err != nil {
+		return err
+	}
+	defer ctx.Close()
+	pd, err := ctx.AllocPD()
+	if err != nil {
+		return err
+	}
+	defer pd.Close()
+	mr, err := pd.RegMR(make([]byte, 1<<20), verbs.AccessLocalWrite)
+	if err != nil {
+		return err
+	}
+	return mr.Close()
+}
+
+func TestForkSafety(t *testing.T) {
+	rdmatest.Device(t)
+	before, err := verbs.QueryFork()
+	require.NoError(t, err)
+	require.NoError(t, verbs.ForkInit(), "does nothing where that is not needed")
+	after, err := verbs.QueryFork()
+	require.NoError(t, err)
+	if before == verbs.ForkUnneeded {
+		require.Equal(t, before, after)
+	} else {
+		require.Equal(t, verbs.ForkEnabled, after)
+	}
+	t.Log(after)
+}
+
+func TestExtendedAttributesAndNumbers(t *testing.T) {
+	n := newNode(t)
+	if extended, err := n.ctx.QueryExtended(); err != nil {
+		require.ErrorIs(t, err, errors.ErrUnsupported)
+	} else {
+		t.Logf("%+v", extended)
+	}
+	if _, err := n.ctx.Clock(); err != nil {
+		require.ErrorIs(t, err, errors.ErrUnsupported)
+	}
+	key, err := n.ctx.PKey(1, 0)
+	require.NoError(t, err)
+	require.Equal(t, uint16(0xffff), key)
+	index, err := n.ctx.PKeyIndex(1, key)
+	require.NoError(t, err)
+	require.Zero(t, index)
+	devices, err := verbs.Devices()
+	require.NoError(t, err)
+	require.GreaterOrEqual(t, devices[0].Index, -1)
+	require.Positive(t, n.ctx.FD())
+	require.Positive(t, n.ctx.Vectors())
+}
+
+// The device of another context, by a duplicate of its descriptor, as a process does that it was passed to.
+func TestImportDevice(t *testing.T) {
+	n := newNode(t)
+	fd, err := unix.Dup(n.ctx.FD())
+	require.NoError(t, err)
+	ctx, err := verbs.ImportDevice(fd)
+	if err != nil {
+		require.NoError(t, unix.Close(fd))
+		require.True(t, errors.Is(err, errors.ErrUnsupported) || strings.Contains(err.Error(), "ibv_import_device"), "%v", err)
+		t.Log(err)
+		return
+	}
+	require.Equal(t, n.ctx.Name(), ctx.Name())
+	require.NoError(t, ctx.Close())
+}

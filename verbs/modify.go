@@ -1,0 +1,257 @@
+package verbs
+
+import (
+	"fmt"
+	"math/bits"
+	"strings"
+	"time"
+)
+
+// QPAttrMask names attributes of a queue pair (enum ibv_qp_attr_mask).
+type QPAttrMask uint32
+
+// The attributes of queue pairs that this binding changes. Alternate paths and path migration, which only InfiniBand has,
+// are not among them.
+const (
+	AttrState           QPAttrMask = 1 << 0
+	AttrCurrentState    QPAttrMask = 1 << 1
+	AttrSQDNotify       QPAttrMask = 1 << 2
+	AttrAccess          QPAttrMask = 1 << 3
+	AttrPKeyIndex       QPAttrMask = 1 << 4
+	AttrPort            QPAttrMask = 1 << 5
+	AttrQKey            QPAttrMask = 1 << 6
+	AttrPath            QPAttrMask = 1 << 7 // IBV_QP_AV
+	AttrPathMTU         QPAttrMask = 1 << 8
+	AttrTimeout         QPAttrMask = 1 << 9
+	AttrRetryCount      QPAttrMask = 1 << 10
+	AttrRNRRetry        QPAttrMask = 1 << 11
+	AttrRQPSN           QPAttrMask = 1 << 12
+	AttrMaxRdAtomic     QPAttrMask = 1 << 13
+	AttrMinRNRTimer     QPAttrMask = 1 << 15
+	AttrSQPSN           QPAttrMask = 1 << 16
+	AttrMaxDestRdAtomic QPAttrMask = 1 << 17
+	AttrRemoteQPN       QPAttrMask = 1 << 20
+	AttrRateLimit       QPAttrMask = 1 << 25
+)
+
+// attrNames are the fields of [QPAttr] by the bits of the mask.
+var attrNames = [...]string{
+	0: "State", 1: "CurrentState", 2: "SQDNotify", 3: "Access", 4: "PKeyIndex", 5: "Port", 6: "QKey", 7: "Path",
+	8: "PathMTU", 9: "Timeout", 10: "RetryCount", 11: "RNRRetry", 12: "RQPSN", 13: "MaxRdAtomic", 15: "MinRNRTimer",
+	16: "SQPSN", 17: "MaxDestRdAtomic", 20: "RemoteQPN", 25: "RateLimit",
+}
+
+// String lists the attributes by their names in [QPAttr].
+func (m QPAttrMask) String() string {
+	var names []string
+	for rest := uint32(m); rest != 0; rest &= rest - 1 {
+		bit := bits.TrailingZeros32(rest)
+		if bit < len(attrNames) && attrNames[bit] != "" {
+			names = append(names, attrNames[bit])
+		} else {
+			names = append(names, fmt.Sprintf("bit %d", bit))
+		}
+	}
+	return strings.Join(names, ", ")
+}
+
+// QPAttr is what [QP.Modify] changes and [QP.Query] returns (struct ibv_qp_attr). Times are rounded up to what the verbs
+// interface can say.
+type QPAttr struct {
+	State           QPState
+	CurrentState    QPState // the state that the owner takes it to be in
+	SQDNotify       bool    // report EventSQDrained
+	SQDraining      bool    // query only
+	Access          AccessFlags
+	PKeyIndex       uint16
+	Port            uint8
+	QKey            uint32
+	Path            AHConfig
+	PathMTU         MTU
+	Timeout         time.Duration // 0 is for ever
+	RetryCount      uint8
+	RNRRetry        uint8
+	RQPSN, SQPSN    uint32
+	MaxRdAtomic     uint8
+	MaxDestRdAtomic uint8
+	MinRNRTimer     time.Duration
+	RemoteQPN       uint32
+	RateLimit       uint32 // kbit/s
+}
+
+// qpAttr is struct weft_qp_attr.
+type qpAttr struct {
+	mask, state, pathMTU, qkey, rqPSN, sqPSN, remoteQPN, access       uint32
+	currentState, rateLimit                                           uint32
+	ah                                                                ahAttr
+	pkeyIndex                                                         uint16
+	maxRdAtomic, maxDestRdAtomic, minRNRTimer, timeout, retry, rnrTry uint8
+	port, sqdNotify, sqDraining                                       uint8
+	_                                                                 uint8
+}
+
+// step is a change of state, and steps what it needs and what else it takes (IBTA volume 1, table 91), without the state
+// itself. Any state goes to reset and error with nothing.
+type step struct {
+	typ      QPType
+	from, to QPState
+}
+
+type attrs struct{ needs, takes QPAttrMask }
+
+const (
+	connInit = AttrPKeyIndex | AttrPort | AttrAccess
+	ucRTR    = AttrPath | AttrPathMTU | AttrRemoteQPN | AttrRQPSN
+	rcRTR    = ucRTR | AttrMaxDestRdAtomic | AttrMinRNRTimer
+	rcRTS    = AttrTimeout | AttrRetryCount | AttrRNRRetry | AttrSQPSN | AttrMaxRdAtomic
+	udAlways = AttrCurrentState | AttrQKey
+	ucAlways = AttrCurrentState | AttrAccess
+	rcAlways = ucAlways | AttrMinRNRTimer
+)
+
+var steps = map[step]attrs{
+	{UD, QPReset, QPInit}: {AttrPKeyIndex | AttrPort | AttrQKey, 0},
+	{UD, QPInit, QPInit}:  {0, AttrPKeyIndex | AttrPort | AttrQKey},
+	{UD, QPInit, QPRTR}:   {0, AttrPKeyIndex | AttrQKey},
+	{UD, QPRTR, QPRTS}:    {AttrSQPSN, udAlways | AttrRateLimit},
+	{UD, QPRTS, QPRTS}:    {0, udAlways | AttrRateLimit},
+	{UD, QPRTS, QPSQD}:    {0, AttrSQDNotify},
+	{UD, QPSQD, QPRTS}:    {0, udAlways},
+	{UD, QPSQD, QPSQD}:    {0, AttrPKeyIndex | AttrQKey},
+	{UD, QPSQE, QPRTS}:    {0, udAlways},
+
+	{UC, QPReset, QPInit}: {connInit, 0},
+	{UC, QPInit, QPInit}:  {0, connInit},
+	{UC, QPInit, QPRTR}:   {ucRTR, AttrAccess | AttrPKeyIndex},
+	{UC, QPRTR, QPRTS}:    {AttrSQPSN, ucAlways | AttrRateLimit},
+	{UC, QPRTS, QPRTS}:    {0, ucAlways | AttrRateLimit},
+	{UC, QPRTS, QPSQD}:    {0, AttrSQDNotify},
+	{UC, QPSQD, QPRTS}:    {0, ucAlways},
+	{UC, QPSQD, QPSQD}:    {0, AttrPath | AttrAccess | AttrPKeyIndex},
+	{UC, QPSQE, QPRTS}:    {0, ucAlways},
+
+	{RC, QPReset, QPInit}: {connInit, 0},
+	{RC, QPInit, QPInit}:  {0, connInit},
+	{RC, QPInit, QPRTR}:   {rcRTR, AttrAccess | AttrPKeyIndex},
+	{RC, QPRTR, QPRTS}:    {rcRTS, rcAlways | AttrRateLimit},
+	{RC, QPRTS, QPRTS}:    {0, rcAlways | AttrRateLimit},
+	{RC, QPRTS, QPSQD}:    {0, AttrSQDNotify},
+	{RC, QPSQD, QPRTS}:    {0, rcAlways},
+	{RC, QPSQD, QPSQD}: {0, AttrPort | AttrPath | AttrTimeout | AttrRetryCount | AttrRNRRetry | AttrMaxRdAtomic |
+		AttrMaxDestRdAtomic | AttrAccess | AttrPKeyIndex | AttrMinRNRTimer},
+}
+
+// checkStep checks a change of state against the table; the error names the attribute.
+func checkStep(typ QPType, from, to QPState, mask QPAttrMask) error {
+	rule, known := steps[step{typ, from, to}]
+	if to == QPReset || to == QPError {
+		rule, known = attrs{}, true
+	}
+	mask &^= AttrState
+	switch missing, extra := rule.needs&^mask, mask&^(rule.needs|rule.takes); {
+	case !known:
+		return invalid("a %v queue pair does not go from %v to %v", typ, from, to)
+	case missing != 0:
+		return invalid("a %v queue pair from %v to %v needs %v", typ, from, to, missing)
+	case extra != 0:
+		return invalid("a %v queue pair from %v to %v does not take %v", typ, from, to, extra)
+	}
+	return nil
+}
+
+// Modify changes the attributes of the mask: the manual path, for what [QP.Init], [QP.Connect] and [QP.Activate] do not do.
+// A change of state is checked first against what it needs and takes; the error names the attribute. Without AttrState the
+// state stays.
+//
+// Implements:
+//
+//	int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask)
+func (qp *QP) Modify(attr QPAttr, mask QPAttrMask) error {
+	if err := qp.life.Enter(); err != nil {
+		return err
+	}
+	defer qp.life.Exit()
+	qp.mu.Lock()
+	defer qp.mu.Unlock()
+	to := qp.state
+	if mask&AttrState != 0 {
+		to = attr.State
+	}
+	if err := checkStep(qp.Type(), qp.state, to, mask); err != nil {
+		return fmt.Errorf("QP %d: %w", qp.num, err)
+	}
+	raw, err := attr.encode(mask)
+	if err != nil {
+		return fmt.Errorf("QP %d: %w", qp.num, err)
+	}
+	if mask&AttrPort != 0 {
+		if _, err := qp.usePort(attr.Port); err != nil {
+			return err
+		}
+	}
+	return qp.modify(to, &raw)
+}
+
+// encode checks the values of the mask and puts them into the codes of the verbs interface.
+func (a *QPAttr) encode(mask QPAttrMask) (raw qpAttr, err error) {
+	has := func(m QPAttrMask) bool { return mask&m != 0 }
+	switch {
+	case has(AttrPathMTU) && a.PathMTU.Code() == 0:
+		return raw, invalid("PathMTU %d is no path MTU", uint32(a.PathMTU))
+	case has(AttrRemoteQPN) && a.RemoteQPN >= 1<<24, has(AttrRQPSN) && a.RQPSN >= 1<<24, has(AttrSQPSN) && a.SQPSN >= 1<<24:
+		return raw, invalid("RemoteQPN, RQPSN and SQPSN have 24 bits")
+	case has(AttrRetryCount) && a.RetryCount > 7, has(AttrRNRRetry) && a.RNRRetry > 7:
+		return raw, invalid("RetryCount and RNRRetry are at most 7")
+	}
+	raw = qpAttr{
+		mask: uint32(mask), qkey: a.QKey, rqPSN: a.RQPSN, sqPSN: a.SQPSN, remoteQPN: a.RemoteQPN,
+		access: uint32(a.Access), currentState: uint32(a.CurrentState), rateLimit: a.RateLimit, pkeyIndex: a.PKeyIndex,
+		maxRdAtomic: a.MaxRdAtomic, maxDestRdAtomic: a.MaxDestRdAtomic, retry: a.RetryCount, rnrTry: a.RNRRetry,
+		port: a.Port, pathMTU: uint32(a.PathMTU.Code()), minRNRTimer: rnrTimerCode(a.MinRNRTimer),
+	}
+	if a.Timeout != 0 {
+		raw.timeout = timeoutCode(a.Timeout)
+	}
+	if a.SQDNotify {
+		raw.sqdNotify = 1
+	}
+	if has(AttrPath) {
+		raw.ah, err = a.Path.Path.attr(a.Path.Port, a.Path.GIDIndex, a.Path.RemoteGID, a.Path.RemoteLID)
+	}
+	return raw, err
+}
+
+// Query asks the device for the attributes of the mask; others may be filled in as well.
+//
+// Implements:
+//
+//	int ibv_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask, struct ibv_qp_init_attr *init_attr)
+func (qp *QP) Query(mask QPAttrMask) (QPAttr, error) {
+	if err := qp.life.Enter(); err != nil {
+		return QPAttr{}, err
+	}
+	defer qp.life.Exit()
+	raw, err := cQueryQP(qp.ptr, uint32(mask))
+	if err != nil {
+		return QPAttr{}, fmt.Errorf("QP %d: %w", qp.num, err)
+	}
+	return raw.export(), nil
+}
+
+func (raw *qpAttr) export() QPAttr {
+	return QPAttr{
+		State: QPState(raw.state), CurrentState: QPState(raw.currentState), SQDNotify: raw.sqdNotify != 0,
+		SQDraining: raw.sqDraining != 0, Access: AccessFlags(raw.access), PKeyIndex: raw.pkeyIndex, Port: raw.port,
+		QKey: raw.qkey, PathMTU: MTUFromCode(uint8(raw.pathMTU)), Timeout: timeoutOf(raw.timeout), RetryCount: raw.retry,
+		RNRRetry: raw.rnrTry, RQPSN: raw.rqPSN, SQPSN: raw.sqPSN, MaxRdAtomic: raw.maxRdAtomic,
+		MaxDestRdAtomic: raw.maxDestRdAtomic, MinRNRTimer: rnrTimeOf(raw.minRNRTimer), RemoteQPN: raw.remoteQPN,
+		RateLimit: raw.rateLimit,
+		Path: AHConfig{
+			Port: raw.ah.port, GIDIndex: int(raw.ah.gidIndex), RemoteGID: raw.ah.gid, RemoteLID: raw.ah.lid,
+			Path: Path{
+				ServiceLevel: raw.ah.serviceLevel, TrafficClass: raw.ah.trafficClass, FlowLabel: raw.ah.flowLabel,
+				HopLimit: raw.ah.hopLimit, StaticRate: Rate(raw.ah.staticRate), SrcPathBits: raw.ah.srcPathBits,
+			},
+		},
+	}
+}

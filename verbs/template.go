@@ -1,0 +1,141 @@
+package verbs
+
+import (
+	"fmt"
+	"sync/atomic"
+	"syscall"
+	"unsafe"
+
+	"github.com/weftrdma/weft/internal/life"
+)
+
+// Template is a list of send work requests that are prepared once, in C memory: opcode, flags, keys, immediate, identifier
+// and peer. A post gives the lengths and addresses alone. The requests may be for several queue pairs, one for each peer
+// say, which are posted to in one crossing.
+//
+// It is the form for what is sent over and over: a post copies nothing but what changes.
+type Template struct {
+	life  life.Object
+	ptr   unsafe.Pointer // struct weft_template *
+	parts []TemplatePart
+	holds []life.Object // keep the queue pairs open
+	n     int
+	busy  atomic.Bool
+}
+
+// TemplatePart is the requests of a template that are for one queue pair, in the order in which they are posted. A request
+// has one entry, of the memory that LKey is for; NumSGE is not looked at. Sends, writes and reads can be prepared.
+type TemplatePart struct {
+	QP   *QP
+	WRs  []SendWR
+	LKey uint32
+}
+
+// Patch is one request of a post: which one of the template, and where its bytes are. A Length of 0 posts it without an
+// entry. RemoteAddr is not for sends.
+type Patch struct {
+	Addr       uint64
+	RemoteAddr uint64
+	Length     uint32
+	Index      uint32 // of the prepared request, counted through all parts
+}
+
+// NewTemplate prepares requests. The queue pairs cannot be closed before it.
+func NewTemplate(parts ...TemplatePart) (*Template, error) {
+	t := &Template{parts: parts, holds: make([]life.Object, len(parts))}
+	for i, part := range parts {
+		if part.QP == nil {
+			return nil, invalid("template: part %d has no queue pair", i)
+		}
+		t.n += len(part.WRs)
+	}
+	if t.n == 0 {
+		return nil, invalid("template: no work requests")
+	}
+	var err error
+	if t.ptr, err = cCreateTemplate(t.n); err != nil {
+		return nil, err
+	}
+	if err = t.prepare(); err == nil {
+		err = t.life.Init("template", nil, t.free)
+	}
+	if err != nil {
+		return nil, closeAfter(err, t.free)
+	}
+	return t, nil
+}
+
+func (t *Template) prepare() error {
+	at := 0
+	for i, part := range t.parts {
+		if err := t.holds[i].Init("template", &part.QP.life, func() error { return nil }); err != nil {
+			return err
+		}
+		for k := range part.WRs {
+			if result := cAddPrepared(t.ptr, part.QP.ptr, &part.WRs[k], part.LKey); result != 0 {
+				return part.QP.postError("prepare template", result, at, t.n, t.n)
+			}
+			at++
+		}
+	}
+	return nil
+}
+
+func (t *Template) free() error {
+	cDestroyTemplate(t.ptr)
+	for i := range t.holds {
+		if err := t.holds[i].Close(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Close frees the template. Requests that were posted may still be under way.
+func (t *Template) Close() error { return t.life.Close() }
+
+// Len is how many requests are prepared.
+func (t *Template) Len() int { return t.n }
+
+// Post posts prepared requests with these lengths and addresses, in one crossing, and one chain for each queue pair. Each
+// can be posted once, in their order: Index increases from patch to patch.
+//
+// It returns how many work requests drivers accepted, from the first patch on, as [QP.PostSend] does, with its errors. Where
+// several queue pairs are posted to, what was accepted before the error may be of several.
+//
+// Unlike other calls a template is for one goroutine at a time: a post during another gives EBUSY and posts nothing.
+func (t *Template) Post(patches []Patch) (accepted int, err error) {
+	if err := t.life.Enter(); err != nil {
+		return 0, err
+	}
+	defer t.life.Exit()
+	if len(patches) == 0 {
+		return 0, nil
+	}
+	if !t.busy.CompareAndSwap(false, true) {
+		return 0, fmt.Errorf("verbs: template: another goroutine posts it: %w", syscall.EBUSY)
+	}
+	accepted, result := cPostTemplate(t.ptr, patches)
+	t.busy.Store(false)
+	if result == 0 {
+		return accepted, nil
+	}
+	return t.refused(patches, result, accepted)
+}
+
+// refused is the outcome of a post that did not take all, as of QP.refused.
+func (t *Template) refused(patches []Patch, result, accepted int) (int, error) {
+	if result == -badPatch {
+		return 0, invalid("template: patch %d of %d has index %d: %d are prepared, and indexes must increase; nothing was posted",
+			accepted, len(patches), patches[accepted].Index, t.n)
+	}
+	qp, index := t.parts[0].QP, int(patches[accepted].Index)
+	for _, part := range t.parts {
+		qp = part.QP
+		if index < len(part.WRs) {
+			break
+		}
+		index -= len(part.WRs)
+	}
+	return qp.refused("ibv_post_send", result, accepted, len(patches), 0)
+}
