@@ -1,6 +1,7 @@
 package transferengine
 
 import (
+	"errors"
 	"fmt"
 	"math/bits"
 	"slices"
@@ -82,7 +83,7 @@ func (e *Engine) WritePages(t *Transfer, w PagedWrite) error {
 
 // wrapRequest names the operation and the peer, unless the error does.
 func wrapRequest(op string, peer *Peer, err error) error {
-	if _, named := err.(*TransferError); named || peer == nil {
+	if named := new(*TransferError); errors.As(err, named) || peer == nil {
 		return err
 	}
 	return fmt.Errorf("%s to %v: %w", op, peer, err)

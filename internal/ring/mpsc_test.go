@@ -139,7 +139,6 @@ func TestPoppedValuesAreLetGo(t *testing.T) {
 	value, ok := q.Pop()
 	require.True(t, ok)
 	runtime.KeepAlive(value)
-	value = nil
 	runtime.GC()
 	require.Nil(t, gone.Value(), "the slot still refers to the value")
 	runtime.KeepAlive(q)
