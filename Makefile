@@ -13,7 +13,7 @@ tool = go tool -modfile=tools/go.mod
 
 .DEFAULT_GOAL := help
 .PHONY: help deps demo test lint fmt fmt-check csrc cross downstream test-rxe rxe-shell test-rxe-two-hosts test-docker \
-  test-fresh bench-rxe test-hw
+  test-fresh bench-rxe test-hw api-coverage
 
 help: ## This list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-20s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -70,3 +70,7 @@ bench-rxe: deps ## Weft against perftest on soft-RoCE, in one boot
 
 test-hw: deps ## All tests on this machine's own devices; WEFT_REQUIRE= and TAGS=
 	WEFT_REQUIRE='$(WEFT_REQUIRE)' go test -count=1 -tags='$(TAGS)' ./...
+
+api-coverage: deps ## What binds every function of the C headers, or why none does: verbs/api.txt, diffed by CI
+	go generate ./verbs
+	@tail -1 verbs/api.txt

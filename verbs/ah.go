@@ -161,6 +161,25 @@ func (pd *PD) CreateAHFromWC(port uint8, wc *WC, grh []byte) (*AH, error) {
 	return pd.newAH(&attr)
 }
 
+// Resolve finds the Ethernet address that packets to such an address would be sent to, and their VLAN, 0xffff without one:
+// for whoever looks for a path that does not work.
+//
+// Implements:
+//
+//	int ibv_resolve_eth_l2_from_gid(struct ibv_context *context, struct ibv_ah_attr *attr, uint8_t eth_mac[ETHERNET_LL_SIZE], uint16_t *vid)
+func (c *Context) Resolve(cfg AHConfig) (mac [6]byte, vlan uint16, err error) {
+	if err := c.life.Enter(); err != nil {
+		return mac, 0, err
+	}
+	defer c.life.Exit()
+	attr, err := cfg.Path.attr(cfg.Port, cfg.GIDIndex, cfg.RemoteGID, cfg.RemoteLID)
+	if err != nil {
+		return mac, 0, err
+	}
+	vlan, err = cResolve(c.ptr, &attr, &mac)
+	return mac, vlan, err
+}
+
 func (pd *PD) newAH(attr *ahAttr) (*AH, error) {
 	ptr, err := cCreateAH(pd.ptr, attr)
 	if err != nil {

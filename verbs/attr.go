@@ -114,17 +114,28 @@ type ExtendedAttr struct {
 	MaxModerationPeriod time.Duration
 	// RateLimitMin and RateLimitMax, kbit/s, bound [QP.SetRateLimit]; 0 where there is no such limit.
 	RateLimitMin, RateLimitMax int
+	RateLimitTypes             QPTypes
 	// Sizes of atomics towards PCI (enum ibv_pci_atomic_op_size).
 	PCIFetchAdd, PCISwap, PCICompareSwap uint32
 }
+
+// QPTypes is a set of transports.
+type QPTypes uint32
+
+// Has tells whether a transport is in the set.
+//
+// Implements:
+//
+//	bool ibv_is_qpt_supported(uint32_t caps, enum ibv_qp_type qpt)
+func (s QPTypes) Has(typ QPType) bool { return s&(1<<typ) != 0 }
 
 // extendedAttr is struct weft_extended_attr.
 type extendedAttr struct {
 	odp, timestampMask, coreClockKHz, flags uint64
 	odpRC, odpUC, odpUD                     uint32
 	maxModerationCount, maxModerationPeriod uint32
-	rateLimitMin, rateLimitMax              uint32
-	pciFetchAdd, pciSwap, pciCompareSwap    uint32
+	rateLimitMin, rateLimitMax, rateTypes   uint32
+	pciFetchAdd, pciSwap, pciCompareSwap, _ uint32
 }
 
 // QueryExtended asks the device for its extended attributes. The error wraps [errors.ErrUnsupported] where the driver does
@@ -146,7 +157,7 @@ func (c *Context) QueryExtended() (ExtendedAttr, error) {
 		ODP: a.odp, ODPRC: a.odpRC, ODPUC: a.odpUC, ODPUD: a.odpUD, TimestampMask: a.timestampMask,
 		CoreClockKHz: a.coreClockKHz, Flags: a.flags, MaxModerationCount: int(a.maxModerationCount),
 		MaxModerationPeriod: time.Duration(a.maxModerationPeriod) * time.Microsecond,
-		RateLimitMin:        int(a.rateLimitMin), RateLimitMax: int(a.rateLimitMax),
+		RateLimitMin:        int(a.rateLimitMin), RateLimitMax: int(a.rateLimitMax), RateLimitTypes: QPTypes(a.rateTypes),
 		PCIFetchAdd: a.pciFetchAdd, PCISwap: a.pciSwap, PCICompareSwap: a.pciCompareSwap,
 	}, nil
 }

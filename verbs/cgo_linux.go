@@ -68,7 +68,7 @@ func cDevices() (devices []DeviceInfo, err error) {
 			d := C.weft_device_at(list, C.int(i))
 			devices = append(devices, DeviceInfo{
 				Name: C.GoString(C.weft_device_name(d)), GUID: guid(uint64(C.weft_device_guid(d))),
-				Index: int(C.weft_device_index(d)),
+				Index: int(C.weft_device_index(d)), NodeType: NodeType(C.weft_device_node_type(d)),
 			})
 		}
 		return nil
@@ -143,6 +143,19 @@ func cAsyncEvent(ctx unsafe.Pointer, e *asyncEvent) error {
 
 func cAckAsyncEvent(ctx unsafe.Pointer, e *asyncEvent) {
 	C.weft_context_ack_event((*C.struct_ibv_context)(ctx), (*C.struct_weft_async_event)(unsafe.Pointer(e)))
+}
+
+func cQueryGID(ctx unsafe.Pointer, port, index uint32) (e gidEntry, err error) {
+	rc := C.weft_gid_query((*C.struct_ibv_context)(ctx), C.uint32_t(port), C.uint32_t(index),
+		(*C.struct_weft_gid_entry)(unsafe.Pointer(&e)))
+	return e, errno("ibv_query_gid_ex", rc)
+}
+
+func cResolve(ctx unsafe.Pointer, attr *ahAttr, mac *[6]byte) (vlan uint16, err error) {
+	var v C.uint16_t
+	rc := C.weft_ah_resolve((*C.struct_ibv_context)(ctx), (*C.struct_weft_ah_attr)(unsafe.Pointer(attr)),
+		(*C.uint8_t)(&mac[0]), &v)
+	return uint16(v), errno("ibv_resolve_eth_l2_from_gid", rc)
 }
 
 func cForkInit() error {

@@ -107,4 +107,6 @@ func cAddPrepared(unsafe.Pointer, unsafe.Pointer, *SendWR, uint32) int          
 func cPostTemplate(unsafe.Pointer, []Patch) (int, int)                              { return 0, 0 }
 func cTemplateCrossings(unsafe.Pointer) uint64                                      { return 0 }
 func dupCloseOnExec(int) (int, error)                                               { return 0, errNone }
+func cQueryGID(unsafe.Pointer, uint32, uint32) (gidEntry, error)                    { return gidEntry{}, errNone }
+func cResolve(unsafe.Pointer, *ahAttr, *[6]byte) (uint16, error)                    { return 0, errNone }
 func load() error                                                                   { return errNone }

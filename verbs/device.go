@@ -2,12 +2,10 @@ package verbs
 
 import (
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"net"
 	"strings"
 	"sync/atomic"
-	"syscall"
 	"unsafe"
 
 	"github.com/weftrdma/weft/internal/life"
@@ -18,6 +16,29 @@ type DeviceInfo struct {
 	Name  string
 	GUID  GUID
 	Index int // the kernel's number for it; −1 if the library cannot tell
+
+	NodeType NodeType
+}
+
+// NodeType is what kind of device it is (enum ibv_node_type).
+type NodeType uint32
+
+// The kinds of devices of which there are any. Soft-RoCE, RoCE and InfiniBand devices are all channel adapters.
+const (
+	NodeCA          NodeType = 1
+	NodeSwitch      NodeType = 2
+	NodeRouter      NodeType = 3
+	NodeRNIC        NodeType = 4 // iWARP
+	NodeUnspecified NodeType = 7 // EFA
+)
+
+// String names the kind.
+//
+// Implements:
+//
+//	const char *ibv_node_type_str(enum ibv_node_type node_type)
+func (t NodeType) String() string {
+	return name(t, "unknown", "channel adapter", "switch", "router", "RNIC", "usNIC", "usNIC over UDP", "unspecified")
 }
 
 // GUID is a device's 8-byte identity.
@@ -37,13 +58,7 @@ func (g GUID) String() string {
 //	const char *ibv_get_device_name(struct ibv_device *device)
 //	uint64_t ibv_get_device_guid(struct ibv_device *device)
 //	int ibv_get_device_index(struct ibv_device *device)
-func Devices() ([]DeviceInfo, error) {
-	devices, err := cDevices()
-	if errors.Is(err, syscall.ENOSYS) { // a kernel without ib_uverbs
-		return nil, nil
-	}
-	return devices, err
-}
+func Devices() ([]DeviceInfo, error) { return cDevices() }
 
 // Context is an open device.
 type Context struct {
@@ -213,13 +228,43 @@ func (c *Context) GIDTable() ([]GIDEntry, error) {
 		return nil, err
 	}
 	table := make([]GIDEntry, n)
-	for i, e := range raw[:n] {
-		table[i] = GIDEntry{GID: e.gid, Port: uint8(e.port), Index: int(e.index), Type: GIDType(e.typ)}
-		if iface, err := net.InterfaceByIndex(int(e.ifindex)); err == nil {
-			table[i].NetDev = iface.Name
-		}
+	for i := range table {
+		table[i] = raw[i].export()
 	}
 	return table, nil
+}
+
+// QueryGID returns one entry of a port's GID table; an empty one is an error.
+//
+// Implements:
+//
+//	int ibv_query_gid_ex(struct ibv_context *context, uint32_t port_num, uint32_t gid_index, struct ibv_gid_entry *entry, uint32_t flags)
+//	int ibv_query_gid(struct ibv_context *context, uint8_t port_num, int index, union ibv_gid *gid)
+func (c *Context) QueryGID(port uint8, index int) (GIDEntry, error) {
+	if err := c.life.Enter(); err != nil {
+		return GIDEntry{}, err
+	}
+	defer c.life.Exit()
+	attr, err := c.QueryPort(port)
+	if err != nil {
+		return GIDEntry{}, err
+	}
+	if index < 0 || index >= attr.GIDTableLen {
+		return GIDEntry{}, invalid("GID %d of port %d: its table has %d", index, port, attr.GIDTableLen)
+	}
+	raw, err := cQueryGID(c.ptr, uint32(port), uint32(index))
+	if err != nil {
+		return GIDEntry{}, fmt.Errorf("GID %d of port %d of %s: %w", index, port, c.name, err)
+	}
+	return raw.export(), nil
+}
+
+func (e *gidEntry) export() GIDEntry {
+	out := GIDEntry{GID: e.gid, Port: uint8(e.port), Index: int(e.index), Type: GIDType(e.typ)}
+	if iface, err := net.InterfaceByIndex(int(e.ifindex)); err == nil {
+		out.NetDev = iface.Name
+	}
+	return out
 }
 
 // gidEntry is struct weft_gid_entry.

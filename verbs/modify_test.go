@@ -148,5 +148,8 @@ func TestNames(t *testing.T) {
 	require.Equal(t, "with everything", verbs.AtomicGlobal.String())
 	require.Equal(t, "State, PathMTU, bit 14", (verbs.AttrState | verbs.AttrPathMTU | 1<<14).String())
 	require.Equal(t, "unknown", verbs.ForkUnknown.String())
+	require.Equal(t, "channel adapter", verbs.NodeCA.String())
+	require.True(t, verbs.QPTypes(1<<verbs.RC).Has(verbs.RC))
+	require.False(t, verbs.QPTypes(1<<verbs.RC).Has(verbs.UD))
 	require.Equal(t, "safe, by the kernel", verbs.ForkUnneeded.String())
 }

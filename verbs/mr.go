@@ -68,6 +68,7 @@ func (pd *PD) RegMR(mem []byte, access AccessFlags) (*MR, error) {
 // Implements:
 //
 //	struct ibv_mr *ibv_reg_mr_iova(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova, int access)
+//	struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova, unsigned int access)
 func (pd *PD) RegMRIOVA(mem []byte, iova uint64, access AccessFlags) (*MR, error) {
 	mr, err := pd.register(mem, access, func(addr uint64, access AccessFlags) (cMR, error) {
 		return cRegMRIOVA(pd.ptr, addr, uint64(len(mem)), iova, uint32(access))

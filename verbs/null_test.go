@@ -771,3 +771,18 @@ func TestNullSharedReceiveQueue(t *testing.T) {
 		require.ErrorIs(t, err, syscall.EINVAL)
 	}
 }
+
+func TestNullQueryGIDAndResolve(t *testing.T) {
+	n := newNull(t, nil)
+	entry, err := n.ctx.QueryGID(1, 1)
+	require.NoError(t, err)
+	require.Equal(t, n.gid, entry)
+	_, err = n.ctx.QueryGID(1, 0)
+	require.ErrorIs(t, err, syscall.ENODATA)
+	_, err = n.ctx.QueryGID(1, 16)
+	require.ErrorIs(t, err, syscall.EINVAL)
+	mac, vlan, err := n.ctx.Resolve(verbs.AHConfig{Port: 1, GIDIndex: 1, RemoteGID: gid(t, "192.0.2.9")})
+	require.NoError(t, err)
+	require.Equal(t, [6]byte{0xff, 0xff, 192, 0, 2, 9}, mac)
+	require.Equal(t, uint16(0xffff), vlan)
+}

@@ -147,9 +147,11 @@ struct weft_extended_attr {
     uint32_t max_moderation_period; /* microseconds */
     uint32_t rate_limit_min;        /* kbit/s */
     uint32_t rate_limit_max;
+    uint32_t rate_limit_types;  /* bits of enum ibv_qp_type */
     uint32_t atomics_fetch_add; /* sizes for PCI atomics, enum ibv_pci_atomic_op_size */
     uint32_t atomics_swap;
     uint32_t atomics_compare_swap;
+    uint32_t zero;
 };
 
 /* verbs.portAttr */

@@ -188,6 +188,29 @@ static ssize_t null_query_gid_table(struct ibv_context *context, struct ibv_gid_
     return n->num_gids;
 }
 
+static int null_query_gid_ex(struct ibv_context *context, uint32_t port, uint32_t index, struct ibv_gid_entry *entry,
+                             uint32_t flags, size_t size)
+{
+    struct weft_null *n = null_of(context);
+    (void)flags;
+    NULL_RESULT(context, _ibv_query_gid_ex);
+    for (uint32_t i = 0; i < n->num_gids; i++)
+        if (n->gids[i].gid_index == index && n->gids[i].port_num == port && size == sizeof(*entry)) {
+            *entry = n->gids[i];
+            return 0;
+        }
+    return ENODATA;
+}
+
+static int null_resolve_eth_l2_from_gid(struct ibv_context *context, struct ibv_ah_attr *attr, uint8_t mac[6],
+                                        uint16_t *vlan)
+{
+    NULL_RESULT(context, ibv_resolve_eth_l2_from_gid);
+    memcpy(mac, attr->grh.dgid.raw + 10, 6);
+    *vlan = 0xffff;
+    return 0;
+}
+
 static int null_query_pkey(struct ibv_context *context, uint8_t port, int index, __be16 *pkey)
 {
     (void)port;
@@ -370,6 +393,8 @@ static const struct weft_ibv_table null_table = {
     .ibv_query_pkey = null_query_pkey,
     .ibv_get_pkey_index = null_get_pkey_index,
     ._ibv_query_gid_table = null_query_gid_table,
+    ._ibv_query_gid_ex = null_query_gid_ex,
+    .ibv_resolve_eth_l2_from_gid = null_resolve_eth_l2_from_gid,
     .ibv_alloc_pd = null_alloc_pd,
     .ibv_dealloc_pd = null_dealloc_pd,
     .ibv_import_pd = null_import_pd,

@@ -104,7 +104,7 @@ AT(weft_device_attr, max_mcast_qps, 188);
 AT(weft_device_attr, max_pkeys, 192);
 AT(weft_device_attr, ack_delay, 196);
 
-SIZE(weft_extended_attr, 72);
+SIZE(weft_extended_attr, 80);
 AT(weft_extended_attr, odp, 0);
 AT(weft_extended_attr, completion_timestamp_mask, 8);
 AT(weft_extended_attr, core_clock_khz, 16);
@@ -116,9 +116,10 @@ AT(weft_extended_attr, max_moderation_count, 44);
 AT(weft_extended_attr, max_moderation_period, 48);
 AT(weft_extended_attr, rate_limit_min, 52);
 AT(weft_extended_attr, rate_limit_max, 56);
-AT(weft_extended_attr, atomics_fetch_add, 60);
-AT(weft_extended_attr, atomics_swap, 64);
-AT(weft_extended_attr, atomics_compare_swap, 68);
+AT(weft_extended_attr, rate_limit_types, 60);
+AT(weft_extended_attr, atomics_fetch_add, 64);
+AT(weft_extended_attr, atomics_swap, 68);
+AT(weft_extended_attr, atomics_compare_swap, 72);
 
 SIZE(weft_port_attr, 48);
 AT(weft_port_attr, state, 0);

@@ -108,6 +108,7 @@ int weft_device_extended(struct ibv_context *context, struct weft_extended_attr 
         .max_moderation_period = attr.cq_mod_caps.max_cq_period,
         .rate_limit_min = attr.packet_pacing_caps.qp_rate_limit_min,
         .rate_limit_max = attr.packet_pacing_caps.qp_rate_limit_max,
+        .rate_limit_types = attr.packet_pacing_caps.supported_qpts,
         .atomics_fetch_add = attr.pci_atomic_caps.fetch_add,
         .atomics_swap = attr.pci_atomic_caps.swap,
         .atomics_compare_swap = attr.pci_atomic_caps.compare_swap,
@@ -158,6 +159,15 @@ int weft_port_query(struct ibv_context *context, uint8_t port, struct weft_port_
     return 0;
 }
 
+static void weft_gid_fill(struct weft_gid_entry *out, const struct ibv_gid_entry *entry)
+{
+    memcpy(out->gid, entry->gid.raw, sizeof(out->gid));
+    out->index = entry->gid_index;
+    out->port = entry->port_num;
+    out->type = entry->gid_type;
+    out->ifindex = entry->ndev_ifindex;
+}
+
 int weft_gid_table(struct ibv_context *context, struct weft_gid_entry *entries, size_t max, size_t *count)
 {
     struct ibv_gid_entry *table = calloc(max != 0 ? max : 1, sizeof(*table));
@@ -167,16 +177,22 @@ int weft_gid_table(struct ibv_context *context, struct weft_gid_entry *entries, 
     ssize_t n = weft_ibv_of(context)->_ibv_query_gid_table(context, table, max, 0, sizeof(*table));
     if (n >= 0) {
         *count = (size_t)n;
-        for (size_t i = 0; i < *count; i++) {
-            memcpy(entries[i].gid, table[i].gid.raw, sizeof(entries[i].gid));
-            entries[i].index = table[i].gid_index;
-            entries[i].port = table[i].port_num;
-            entries[i].type = table[i].gid_type;
-            entries[i].ifindex = table[i].ndev_ifindex;
-        }
+        for (size_t i = 0; i < *count; i++)
+            weft_gid_fill(&entries[i], &table[i]);
     }
     free(table);
     return n >= 0 ? 0 : (int)-n;
+}
+
+int weft_gid_query(struct ibv_context *context, uint32_t port, uint32_t index, struct weft_gid_entry *out)
+{
+    struct ibv_gid_entry entry;
+    memset(&entry, 0, sizeof(entry));
+    if (weft_ibv_of(context)->_ibv_query_gid_ex == NULL)
+        return EOPNOTSUPP;
+    int rc = WEFT_CALL(weft_ibv_of(context)->_ibv_query_gid_ex(context, port, index, &entry, 0, sizeof(entry)));
+    weft_gid_fill(out, &entry);
+    return rc;
 }
 
 int weft_pkey_query(struct ibv_context *context, uint8_t port, int index, uint16_t *pkey)
@@ -192,6 +208,11 @@ int weft_pkey_index(struct ibv_context *context, uint8_t port, uint16_t pkey, in
     errno = 0;
     *index = weft_ibv_of(context)->ibv_get_pkey_index(context, port, htons(pkey));
     return *index >= 0 ? 0 : weft_errno();
+}
+
+uint32_t weft_device_node_type(struct ibv_device *device)
+{
+    return (uint32_t)device->node_type; /* negative if unknown */
 }
 
 int weft_device_index(struct ibv_device *device)

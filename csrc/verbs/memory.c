@@ -183,6 +183,14 @@ int weft_ah_from_wc(struct ibv_context *context, uint8_t port, const struct weft
     return 0;
 }
 
+int weft_ah_resolve(struct ibv_context *context, const struct weft_ah_attr *in, uint8_t *mac, uint16_t *vlan)
+{
+    struct ibv_ah_attr attr = weft_ah_attr(in);
+    if (weft_ibv_of(context)->ibv_resolve_eth_l2_from_gid == NULL)
+        return EOPNOTSUPP;
+    return WEFT_CALL(weft_ibv_of(context)->ibv_resolve_eth_l2_from_gid(context, &attr, mac, vlan));
+}
+
 int weft_mw_alloc(struct ibv_pd *pd, uint32_t type, struct ibv_mw **mw, uint32_t *rkey)
 {
     errno = 0;

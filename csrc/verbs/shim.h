@@ -35,7 +35,8 @@ struct ibv_device *weft_device_at(struct ibv_device **list, int index);
 void weft_device_list_free(struct ibv_device **list);
 const char *weft_device_name(struct ibv_device *device);
 uint64_t weft_device_guid(struct ibv_device *device);
-int weft_device_index(struct ibv_device *device); /* -1 if unknown */
+uint32_t weft_device_node_type(struct ibv_device *device); /* enum ibv_node_type */
+int weft_device_index(struct ibv_device *device);          /* -1 if unknown */
 int weft_device_open(struct ibv_device *device, struct ibv_context **context);
 int weft_device_import(int fd, struct ibv_context **context);
 int weft_device_close(struct ibv_context *context);
@@ -51,6 +52,7 @@ int weft_pkey_index(struct ibv_context *context, uint8_t port, uint16_t pkey, in
 
 /* *count is how many of the max entries were filled. A table with more is an error, EINVAL. */
 int weft_gid_table(struct ibv_context *context, struct weft_gid_entry *entries, size_t max, size_t *count);
+int weft_gid_query(struct ibv_context *context, uint32_t port, uint32_t index, struct weft_gid_entry *entry);
 int weft_fork_init(void);
 int weft_fork_status(void); /* enum ibv_fork_status; -1 if the library cannot tell */
 
@@ -85,6 +87,9 @@ int weft_mw_alloc(struct ibv_pd *pd, uint32_t type, struct ibv_mw **mw, uint32_t
 int weft_mw_dealloc(struct ibv_mw *mw);
 int weft_ah_create(struct ibv_pd *pd, const struct weft_ah_attr *attr, struct ibv_ah **ah);
 int weft_ah_destroy(struct ibv_ah *ah);
+
+/* The 6 bytes of Ethernet address that packets go to, and the VLAN. */
+int weft_ah_resolve(struct ibv_context *context, const struct weft_ah_attr *attr, uint8_t *mac, uint16_t *vlan);
 
 /* The way back to the sender of a datagram; grh is the 40 bytes in front of it. */
 int weft_ah_from_wc(struct ibv_context *context, uint8_t port, const struct weft_wc *wc, const uint8_t *grh,

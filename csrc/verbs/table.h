@@ -60,6 +60,8 @@
 /* What newer ones have: NULL where the library does not. */
 #define WEFT_IBV_OPTIONAL(F)     \
     F(ibv_get_device_index)      \
+    F(_ibv_query_gid_ex)         \
+    F(ibv_resolve_eth_l2_from_gid) \
     F(ibv_is_fork_initialized)   \
     F(ibv_import_device)         \
     F(ibv_import_pd)             \

@@ -1,0 +1,84 @@
+package main
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// binding is what the Go sources of a folder say.
+type binding struct {
+	by    map[string][]string // a C function to the Go functions that name it under "Implements:"
+	tests string
+}
+
+var prototype = regexp.MustCompile(`\b(\w*ibv_\w+)\s*\(`)
+
+func readBinding(folder string) (*binding, error) {
+	b := &binding{by: map[string][]string{}}
+	files, err := filepath.Glob(filepath.Join(folder, "*.go"))
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range files {
+		if strings.HasSuffix(name, "_test.go") {
+			text, err := os.ReadFile(name)
+			if err != nil {
+				return nil, err
+			}
+			b.tests += string(text)
+			continue
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.ParseComments|parser.SkipObjectResolution)
+		if err != nil {
+			return nil, err
+		}
+		for _, decl := range file.Decls {
+			if fn, ok := decl.(*ast.FuncDecl); ok {
+				b.add(fn)
+			}
+		}
+	}
+	for _, names := range b.by {
+		slices.Sort(names)
+	}
+	return b, nil
+}
+
+func (b *binding) add(fn *ast.FuncDecl) {
+	_, prototypes, found := strings.Cut("\n"+fn.Doc.Text(), "\nImplements:")
+	if !found {
+		return
+	}
+	name := fn.Name.Name
+	if fn.Recv != nil {
+		receiver := fn.Recv.List[0].Type
+		if star, ok := receiver.(*ast.StarExpr); ok {
+			receiver = star.X
+		}
+		name = receiver.(*ast.Ident).Name + "." + name
+	}
+	for _, m := range prototype.FindAllStringSubmatch(prototypes, -1) {
+		if !slices.Contains(b.by[m[1]], name) {
+			b.by[m[1]] = append(b.by[m[1]], name)
+		}
+	}
+}
+
+// namedInTests tells whether a test mentions a function. Methods that fmt calls are named by their types.
+func (b *binding) namedInTests(name string) bool {
+	_, method, isMethod := strings.Cut(name, ".")
+	switch {
+	case !isMethod:
+		return strings.Contains(b.tests, "verbs."+name+"(")
+	case method == "Close": // through an interface, by a helper of the tests
+		return strings.Contains(b.tests, "Close()")
+	default:
+		return strings.Contains(b.tests, "."+method+"(")
+	}
+}
