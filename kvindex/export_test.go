@@ -25,3 +25,9 @@ func Retrain(keys []uint64, c Config) (sizes []int, models []Model) {
 	}
 	return sizes, models
 }
+
+// Enter and Leave begin and end what a reader's lookups do around their work.
+func Enter(r *Reader) { r.epoch.enter() }
+
+// Leave is the end.
+func Leave(r *Reader) { r.epoch.leave() }

@@ -10,6 +10,7 @@ import (
 type inner[V any] struct {
 	firsts [maxSegments - 1]uint64 // first pivots of segments 1 to 6; MaxUint64 where there is none
 	count  int
+	at     uint64 // offset in an arena; 0 outside one
 	segs   [maxSegments]segment[V]
 
 	mu      sync.Mutex // held while a leaf below is replaced; only in nodes above leaves
@@ -23,6 +24,7 @@ type segment[V any] struct {
 	pivots []uint64
 	leaves []atomic.Pointer[leaf[V]] // one of the two is nil
 	nodes  []atomic.Pointer[inner[V]]
+	at     uint64 // offset in an arena; 0 outside one
 }
 
 // newInner makes a node of 1 to maxSegments segments.

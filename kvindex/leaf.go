@@ -12,7 +12,8 @@ type leaf[V any] struct {
 	values []V
 	since  uint64      // no write in the arrays has a later version
 	before *history[V] // what snapshots older than since see; nil when there was none
-	_      [24]byte    // up to the size class of 128 bytes, whose objects start on a cache line
+	at     uint64      // offset in an arena; 0 outside one
+	_      [16]byte    // up to the size class of 128 bytes, whose objects start on a cache line
 }
 
 // newLeaf makes a leaf of one piece, on the given arrays.

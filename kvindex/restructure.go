@@ -9,6 +9,7 @@ import (
 // that stop being part of the tree with it.
 type change[V any] struct {
 	slot    *atomic.Pointer[inner[V]] // a child slot, or the root
+	parent  step[V]                   // where that slot is; no node for the root
 	node    *inner[V]
 	retired []*inner[V] // locked since before their children were read
 }
@@ -43,7 +44,7 @@ func (x *Index[V]) restructure(k uint64, l *leaf[V], m merged[V]) {
 	if at.node.segs[at.seg].leaves[at.slot].Load() != l {
 		return
 	}
-	s := x.spliceLeaves(at, l, m)
+	s := x.patcher().spliceLeaves(at, l, m)
 	if alone := len(m.keys) == 0 && at.node.children() == 1; len(s.entries) == 1 && s.replaced == 1 && !alone {
 		at.node.segs[at.seg].leaves[at.slot].Store(s.entries[0].leaf)
 		x.counters.patches.Add(1)
@@ -61,14 +62,24 @@ type splice[V any] struct {
 	from     step[V] // the first child replaced
 	replaced int     // so many from there, which may reach into the next segments
 	entries  []entry[V]
+	olds     []*old[V] // replaced leaves, in order
 }
+
+// patcher is what the two forms of the index do differently when leaves are replaced.
+type patcher[V any] struct {
+	config   Config
+	sealed   func(l *leaf[V], into *[maxBuffer]write[V]) (writes []write[V], version uint64) // ends writing to a leaf
+	preserve func(version uint64, leaves []*leaf[V], olds ...*old[V])
+}
+
+func (x *Index[V]) patcher() patcher[V] { return patcher[V]{x.config, x.sealed, x.preserve} }
 
 // spliceLeaves makes the leaves that replace l, together with the neighbours that can share a leaf with it where it has
 // become sparse.
-func (x *Index[V]) spliceLeaves(at step[V], l *leaf[V], m merged[V]) splice[V] {
+func (x patcher[V]) spliceLeaves(at step[V], l *leaf[V], m merged[V]) splice[V] {
 	t := x.config.trainer(x.config.LeafEpsilon)
 	s := splice[V]{from: at, replaced: 1}
-	olds := []*old[V]{{at.pivot(), l}}
+	s.olds = []*old[V]{{at.pivot(), l}}
 	for end := at; shrunk(l, m.keys, t) && len(m.keys) < t.retrainBound(); {
 		next, right := end.next()
 		if !right {
@@ -86,10 +97,10 @@ func (x *Index[V]) spliceLeaves(at step[V], l *leaf[V], m merged[V]) splice[V] {
 		s.replaced++
 		if right {
 			end = next
-			olds = append(olds, &old[V]{next.pivot(), n})
+			s.olds = append(s.olds, &old[V]{next.pivot(), n})
 		} else {
 			s.from = next
-			olds = slices.Insert(olds, 0, &old[V]{next.pivot(), n})
+			s.olds = slices.Insert(s.olds, 0, &old[V]{next.pivot(), n})
 		}
 	}
 	pivot := s.from.pivot()
@@ -101,7 +112,7 @@ func (x *Index[V]) spliceLeaves(at step[V], l *leaf[V], m merged[V]) splice[V] {
 	for i, e := range s.entries {
 		leaves[i] = e.leaf
 	}
-	x.preserve(m.version, leaves, olds...)
+	x.preserve(m.version, leaves, s.olds...)
 	return s
 }
 
@@ -111,7 +122,7 @@ func shrunk[V any](l *leaf[V], keys []uint64, t trainer) bool {
 }
 
 // joined seals a neighbour and puts its keys after or before those of m.
-func (x *Index[V]) joined(m merged[V], neighbour *leaf[V], right bool) merged[V] {
+func (x patcher[V]) joined(m merged[V], neighbour *leaf[V], right bool) merged[V] {
 	var room [maxBuffer]write[V]
 	writes, version := x.sealed(neighbour, &room)
 	keys, values := neighbour.merge(writes)
@@ -191,7 +202,7 @@ func climb[V any](root *atomic.Pointer[inner[V]], path []step[V], nodes []*inner
 				next, beside = up.previous()
 			}
 			if beside && !sparse(nodes[0], path[level].node, next.inner(), cfg) {
-				return change[V]{&up.node.segs[up.seg].nodes[up.slot], nodes[0], retired}
+				return change[V]{&up.node.segs[up.seg].nodes[up.slot], up, nodes[0], retired}
 			}
 			if beside { // otherwise the node above has a single child, and is the one to join another
 				n := next.inner()
@@ -210,7 +221,8 @@ func climb[V any](root *atomic.Pointer[inner[V]], path []step[V], nodes []*inner
 		retired = append(retired, up.node)
 		nodes = s.into(up.node, cfg)
 	}
-	return change[V]{root, crown(nodes, cfg), retired}
+	top, dropped := crown(nodes, cfg)
+	return change[V]{root, step[V]{}, top, append(retired, dropped...)}
 }
 
 // sparse tells whether a node has lost so many children that it should join a neighbour. One that is down to a single
@@ -235,14 +247,17 @@ func joinNodes[V any](n, neighbour *inner[V], right bool, cfg Config) []*inner[V
 	return groupSegments(segs, cfg)
 }
 
-// crown makes the root: above several nodes a new level, and for a single child no level at all.
-func crown[V any](nodes []*inner[V], cfg Config) *inner[V] {
+// crown makes the root: above several nodes a new level, and for a single child no level at all. It also returns the
+// nodes that drop out for that, locked.
+func crown[V any](nodes []*inner[V], cfg Config) (root *inner[V], dropped []*inner[V]) {
 	if len(nodes) > 1 {
-		return buildNodes(nodeEntries(nodes), cfg)
+		return buildNodes(nodeEntries(nodes), cfg), nil
 	}
-	root := nodes[0]
+	root = nodes[0]
 	for root.segs[0].nodes != nil && root.children() == 1 {
+		root.mu.Lock()
+		dropped = append(dropped, root)
 		root = root.segs[0].nodes[0].Load()
 	}
-	return root
+	return root, dropped
 }

@@ -1,0 +1,288 @@
+package kvindex_test
+
+import (
+	"errors"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/weftrdma/weft/kvindex"
+)
+
+func newArena(t testing.TB, words int, cfg kvindex.Config) *kvindex.Arena {
+	a, err := kvindex.NewArena(make([]uint64, words), cfg)
+	require.NoError(t, err)
+	return a
+}
+
+// requireArena compares all that a reader and a Lookup say with the reference.
+func (m *reference) requireArena(t testing.TB, a *kvindex.Arena, random *rand.Rand) {
+	t.Helper()
+	r := a.Reader()
+	defer r.Close()
+	keys, values := collect(r.All())
+	require.True(t, slices.Equal(m.keys, keys), "%d keys, want %d", len(keys), len(m.keys))
+	for i, k := range keys {
+		require.Equal(t, m.values[k], values[i])
+	}
+	for range 100 {
+		k := m.near(random)
+		want, exists := m.values[k]
+		v, ok, err := r.Get(k)
+		require.NoError(t, err)
+		require.Equal(t, exists, ok, "key %d", k)
+		require.Equal(t, want, v)
+		v, ok, err = kvindex.Lookup(a.Memory(), k)
+		require.NoError(t, err)
+		require.Equal(t, exists, ok, "key %d", k)
+		require.Equal(t, want, v)
+	}
+}
+
+func TestArenaAgainstASortedSlice(t *testing.T) {
+	random := newRandom(t)
+	for name, cfg := range shapes {
+		t.Run(name, func(t *testing.T) {
+			a := newArena(t, 1<<18, cfg)
+			baseline, waiting := a.InUse()
+			require.Zero(t, waiting)
+			m := newReference()
+			for range 2 {
+				for phase, deletions := range []int{10, 45, 10, 90} {
+					for range 800 {
+						k, v := m.near(random), random.Uint64()
+						if random.IntN(100) < deletions {
+							want, exists := m.remove(k)
+							old, ok, err := a.Delete(k)
+							require.NoError(t, err)
+							require.Equal(t, exists, ok, "delete %d", k)
+							require.Equal(t, want, old)
+							continue
+						}
+						want, exists := m.put(k, v)
+						old, ok, err := a.Put(k, v)
+						require.NoError(t, err)
+						require.Equal(t, exists, ok, "put %d", k)
+						require.Equal(t, want, old)
+					}
+					require.NoError(t, a.Verify(), "phase %d", phase)
+					m.requireArena(t, a, random)
+				}
+				for _, k := range slices.Clone(m.keys) {
+					m.remove(k)
+					_, ok, err := a.Delete(k)
+					require.NoError(t, err)
+					require.True(t, ok)
+				}
+				require.NoError(t, a.Flush())
+				require.NoError(t, a.Verify())
+				live, waiting := a.InUse()
+				require.Equal(t, baseline, live, "bytes in use after everything was deleted")
+				require.Zero(t, waiting)
+			}
+		})
+	}
+}
+
+func TestLoadAndOpenArena(t *testing.T) {
+	random := newRandom(t)
+	keys := clusters(random, 5000)
+	words := make([]uint64, 1<<16)
+	a, err := kvindex.LoadArena(words, pairs(keys, inverse), kvindex.Config{})
+	require.NoError(t, err)
+	m := newReference()
+	for _, k := range keys {
+		m.put(k, ^k)
+	}
+	m.requireArena(t, a, random)
+	for range 2000 {
+		k, v := m.near(random), random.Uint64()
+		m.put(k, v)
+		_, _, err := a.Put(k, v)
+		require.NoError(t, err)
+	}
+	require.NoError(t, a.Verify())
+	b, err := kvindex.OpenArena(slices.Clone(words))
+	require.NoError(t, err)
+	require.NoError(t, b.Verify())
+	m.requireArena(t, b, random)
+	for range 2000 {
+		k := m.near(random)
+		_, exists := m.remove(k)
+		_, ok, err := b.Delete(k)
+		require.NoError(t, err)
+		require.Equal(t, exists, ok)
+	}
+	require.NoError(t, b.Verify())
+	m.requireArena(t, b, random)
+	for _, bad := range [][]uint64{nil, make([]uint64, 10), make([]uint64, 1<<10), words[:1<<10]} {
+		_, err := kvindex.OpenArena(bad)
+		require.Error(t, err)
+	}
+}
+
+// TestFullArena runs out of memory: the write that does not fit changes nothing, and deleting makes room.
+func TestFullArena(t *testing.T) {
+	a := newArena(t, 1<<13, small)
+	random := newRandom(t)
+	m := newReference()
+	var err error
+	for err == nil {
+		k := random.Uint64()
+		if _, _, err = a.Put(k, k); err == nil {
+			m.put(k, k)
+		}
+	}
+	require.ErrorIs(t, err, kvindex.ErrFull)
+	require.NoError(t, a.Verify())
+	m.requireArena(t, a, random)
+	require.Greater(t, len(m.keys), 50)
+	_, err = kvindex.NewArena(make([]uint64, 10), small)
+	require.Error(t, err)
+}
+
+// TestArenaFindsEveryFlip flips bits of every word, one at a time: what changes an answer is reported.
+func TestArenaFindsEveryFlip(t *testing.T) {
+	random := newRandom(t)
+	words := make([]uint64, 1<<12)
+	a, err := kvindex.NewArena(words, small)
+	require.NoError(t, err)
+	m := newReference()
+	for range 50 {
+		k, v := random.Uint64N(300), random.Uint64()
+		m.put(k, v)
+		_, _, err := a.Put(k, v)
+		require.NoError(t, err)
+	}
+	require.NoError(t, a.Flush())
+	for range 20 { // some buffers hold writes
+		k := m.keys[random.IntN(len(m.keys))]
+		if random.IntN(2) == 0 {
+			m.remove(k)
+			_, _, err = a.Delete(k)
+		} else {
+			m.put(k, k)
+			_, _, err = a.Put(k, k)
+		}
+		require.NoError(t, err)
+	}
+	require.NoError(t, a.Verify())
+	reported := 0
+	for i := range words {
+		for _, bit := range []int{8 * random.IntN(8), random.IntN(64)} {
+			words[i] ^= 1 << bit
+			if a.Verify() != nil {
+				reported++
+			} else {
+				require.True(t, m.answers(a), "word %d, bit %d changes an answer and is not reported", i, bit)
+			}
+			words[i] ^= 1 << bit
+		}
+	}
+	require.NoError(t, a.Verify())
+	require.Greater(t, reported, 500)
+}
+
+// answers tells whether an arena gives every answer that the reference gives.
+func (m *reference) answers(a *kvindex.Arena) bool {
+	r := a.Reader()
+	defer r.Close()
+	for k := range uint64(300) {
+		want, exists := m.values[k]
+		if v, ok, err := r.Get(k); err != nil || ok != exists || v != want {
+			return false
+		}
+	}
+	keys, _ := collect(r.All())
+	return slices.Equal(keys, m.keys)
+}
+
+// TestArenaReadersBesideAWriter reads through epochs, and without any protection, while blocks are replaced and reused.
+func TestArenaReadersBesideAWriter(t *testing.T) {
+	a := newArena(t, 1<<21, small)
+	random := newRandom(t)
+	for k := range uint64(300) {
+		_, _, err := a.Put(k*10, k*10)
+		require.NoError(t, err)
+	}
+	var done atomic.Bool
+	var wg sync.WaitGroup
+	check := func(k, v uint64, ok bool) {
+		if ok && v%1_000_000 != k || !ok && k%10 == 0 {
+			t.Errorf("key %d: %d, %v", k, v, ok)
+		}
+	}
+	for range 2 {
+		r := rand.New(rand.NewPCG(random.Uint64(), 0))
+		reader := a.Reader()
+		wg.Go(func() {
+			for !done.Load() {
+				k := r.Uint64N(3000)
+				v, ok, err := reader.Get(k)
+				if err != nil {
+					t.Error(err)
+				}
+				check(k, v, ok)
+				before := uint64(0)
+				for k, v := range reader.Range(k, k+200) {
+					check(k, v, true)
+					if k < before {
+						t.Errorf("key %d after %d", k, before)
+					}
+					before = k
+				}
+				v, ok, err = kvindex.Lookup(a.Memory(), k)
+				if err == nil {
+					check(k, v, ok)
+				} else if !errors.Is(err, kvindex.ErrMoved) {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	for range 6000 {
+		k := random.Uint64N(3000)
+		var err error
+		if k%10 != 0 && random.IntN(2) == 0 {
+			_, _, err = a.Delete(k)
+		} else {
+			_, _, err = a.Put(k, k+1_000_000*random.Uint64N(1000))
+		}
+		require.NoError(t, err)
+	}
+	done.Store(true)
+	wg.Wait()
+	require.NoError(t, a.Verify())
+}
+
+// TestEpochs holds memory for a reader that is stuck, and for none that is idle.
+func TestEpochs(t *testing.T) {
+	a := newArena(t, 1<<16, small)
+	for k := range uint64(200) {
+		_, _, err := a.Put(k, k)
+		require.NoError(t, err)
+	}
+	idle, stuck := a.Reader(), a.Reader()
+	_, _, err := idle.Get(1)
+	require.NoError(t, err)
+	kvindex.Enter(stuck)
+	_, before := a.InUse()
+	require.Zero(t, before, "retired before the reader started")
+	for k := range uint64(200) {
+		_, _, err := a.Put(k, k+1)
+		require.NoError(t, err)
+	}
+	_, waiting := a.InUse()
+	require.NotZero(t, waiting)
+	kvindex.Leave(stuck)
+	kvindex.Enter(stuck) // again, but what was retired before does not matter to it
+	_, waiting = a.InUse()
+	require.Zero(t, waiting)
+	require.NoError(t, stuck.Close())
+	require.NoError(t, idle.Close())
+	require.NoError(t, a.Verify())
+}

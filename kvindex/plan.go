@@ -1,0 +1,181 @@
+package kvindex
+
+import "fmt"
+
+// Plan is a change of an arena's tree as a list of records. Whoever executes it writes all Copies, in any order, and then
+// the Connects, each as one 8-byte store; after that no new reader reaches the Retired ranges, and their memory can be
+// used again when every reader that was under way has finished.
+type Plan struct {
+	Copies   []Copy
+	Connects []Connect
+	Retired  []Range
+}
+
+// Copy puts words at an offset that nothing reachable refers to yet.
+type Copy struct {
+	Offset uint64 // bytes from the start of the arena
+	Words  []uint64
+}
+
+// Connect stores the offset of a block in a slot: a child slot, or the superblock's root.
+type Connect struct {
+	Slot, Offset uint64 // bytes from the start of the arena
+}
+
+// Range is a block's place.
+type Range struct {
+	Offset uint64 // bytes from the start of the arena
+	Bytes  int
+}
+
+// planner turns new nodes of the tree into records. It allocates their memory; undo gives it back.
+type planner struct {
+	arena *Arena
+	plan  Plan
+	taken []Range
+	uid   uint64 // the last one given before
+	kept  map[uint64]bool // segments that new inner nodes refer to
+	done  []func()        // what the nodes learn when the plan is executed
+}
+
+func newPlanner(a *Arena) *planner { return &planner{arena: a, uid: a.lastUID, kept: map[uint64]bool{}} }
+
+// block allocates a block and fills its first and last words.
+func (p *planner) block(kind, count int) (offset uint64, words []uint64, err error) {
+	n := blockWords(kind, count)
+	from, ok := p.arena.memory.allocate(n)
+	if !ok {
+		p.arena.reclaim()
+		from, ok = p.arena.memory.allocate(n)
+	}
+	if !ok {
+		return 0, nil, fmt.Errorf("%w: no %d bytes together of %d, %d in use: give it more memory", ErrFull, 8*n,
+			8*len(p.arena.words), 8*p.arena.memory.used)
+	}
+	offset = uint64(from) * 8
+	p.taken = append(p.taken, Range{offset, 8 * n})
+	p.arena.lastUID++
+	h := newHead(kind, count, n, uint32(p.arena.lastUID))
+	words = make([]uint64, n)
+	words[0], words[wordUID], words[n-1] = uint64(h), p.arena.lastUID, h.generation()
+	return offset, words, nil
+}
+
+// finish adds the check and records the copy.
+func (p *planner) finish(offset uint64, words []uint64) {
+	words[len(words)-lineWords] = blockCheck(words)
+	p.plan.Copies = append(p.plan.Copies, Copy{offset, words})
+}
+
+// undo gives back what was allocated.
+func (p *planner) undo() {
+	p.arena.lastUID = p.uid
+	for _, r := range p.taken {
+		p.arena.memory.release(int(r.Offset/8), r.Bytes/8)
+	}
+}
+
+// leaf records a new leaf.
+func (p *planner) leaf(l *leaf[uint64]) (uint64, error) {
+	if l.at != 0 {
+		return l.at, nil
+	}
+	n := len(l.keys)
+	offset, words, err := p.block(kindLeaf, n)
+	if err != nil {
+		return 0, err
+	}
+	putModel(words[2:], &l.model)
+	copy(words[lineWords:], l.keys)
+	copy(words[lineWords+roundWords(n):], l.values)
+	p.finish(offset, words)
+	p.done = append(p.done, func() { p.arena.adopt(l, offset) })
+	return offset, nil
+}
+
+func putModel(words []uint64, m *model) {
+	words[0], words[1], words[2], words[3] = m.origin, m.slope, m.frac, m.shape()
+}
+
+// segment records a new segment and all that is new below it.
+func (p *planner) segment(s *segment[uint64]) (uint64, error) {
+	if s.at != 0 {
+		return s.at, nil
+	}
+	n := len(s.pivots)
+	children := make([]uint64, n)
+	for i := range children {
+		var err error
+		if s.leaves != nil {
+			children[i], err = p.leaf(s.leaves[i].Load())
+		} else {
+			children[i], err = p.inner(s.nodes[i].Load())
+		}
+		if err != nil {
+			return 0, err
+		}
+	}
+	offset, words, err := p.block(kindSegment, n)
+	if err != nil {
+		return 0, err
+	}
+	copy(words[lineWords:], s.pivots)
+	copy(words[lineWords+roundWords(n):], children)
+	p.finish(offset, words)
+	p.done = append(p.done, func() { s.at = offset })
+	return offset, nil
+}
+
+// inner records a new inner node and all that is new below it.
+func (p *planner) inner(n *inner[uint64]) (uint64, error) {
+	if n.at != 0 {
+		return n.at, nil
+	}
+	var segments [maxSegments]uint64
+	for i := range n.count {
+		var err error
+		if segments[i], err = p.segment(&n.segs[i]); err != nil {
+			return 0, err
+		}
+		p.kept[segments[i]] = true
+	}
+	offset, words, err := p.block(kindInner, n.count)
+	if err != nil {
+		return 0, err
+	}
+	copy(words[2:lineWords], n.firsts[:])
+	for i := range n.count {
+		line := words[(1+i)*lineWords:]
+		putModel(line, &n.segs[i].model)
+		line[4] = segments[i]
+	}
+	p.finish(offset, words)
+	p.done = append(p.done, func() { n.at = offset })
+	return offset, nil
+}
+
+// retireLeaf records that a leaf and its buffer go.
+func (p *planner) retireLeaf(l *leaf[uint64]) {
+	p.retire(l.at)
+	if b := p.arena.load(l.at + 8*leafBuffer); b != 0 {
+		p.retire(b)
+	}
+}
+
+// retireInner records that an inner node goes, with the segments that no new node took over.
+func (p *planner) retireInner(n *inner[uint64]) {
+	if n.at == 0 {
+		return // made and dropped within this change
+	}
+	p.retire(n.at)
+	for i := range n.count {
+		if at := n.segs[i].at; !p.kept[at] {
+			p.kept[at] = true // two retired nodes may share it
+			p.retire(at)
+		}
+	}
+}
+
+func (p *planner) retire(offset uint64) {
+	p.plan.Retired = append(p.plan.Retired, Range{offset, 8 * head(p.arena.load(offset)).words()})
+}
