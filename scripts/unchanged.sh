@@ -6,4 +6,4 @@ cd "$(dirname "$0")/.."
 state() { git status --porcelain; git diff HEAD; }
 before=$(state)
 "$@"
-diff <(echo "$before") <(state)
+diff <(echo "$before") <(echo "$(state)")
