@@ -13,12 +13,21 @@ type leaf[V any] struct {
 	since  uint64      // no write in the arrays has a later version
 	before *history[V] // what snapshots older than since see; nil when there was none
 	at     uint64      // offset in an arena; 0 outside one
-	_      [16]byte    // up to the size class of 128 bytes, whose objects start on a cache line
+	sum    uint64      // of the keys, for Verify
+	_      [8]byte     // up to the size class of 128 bytes, whose objects start on a cache line
 }
 
 // newLeaf makes a leaf of one piece, on the given arrays.
 func newLeaf[V any](keys []uint64, values []V, m model) *leaf[V] {
-	return &leaf[V]{model: m, keys: keys, values: values}
+	return &leaf[V]{model: m, keys: keys, values: values, sum: keySum(keys)}
+}
+
+// keySum changes whenever a bit of a key does: odd factors lose none.
+func keySum(keys []uint64) (sum uint64) {
+	for i, k := range keys {
+		sum += k * uint64(2*i+1)
+	}
+	return sum
 }
 
 // find returns the position of the last key <= k, and whether it is k.

@@ -33,12 +33,14 @@ type planner struct {
 	arena *Arena
 	plan  Plan
 	taken []Range
-	uid   uint64 // the last one given before
+	uid   uint64          // the last one given before
 	kept  map[uint64]bool // segments that new inner nodes refer to
 	done  []func()        // what the nodes learn when the plan is executed
 }
 
-func newPlanner(a *Arena) *planner { return &planner{arena: a, uid: a.lastUID, kept: map[uint64]bool{}} }
+func newPlanner(a *Arena) *planner {
+	return &planner{arena: a, uid: a.lastUID, kept: map[uint64]bool{}}
+}
 
 // block allocates a block and fills its first and last words.
 func (p *planner) block(kind, count int) (offset uint64, words []uint64, err error) {

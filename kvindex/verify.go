@@ -3,11 +3,13 @@ package kvindex
 import (
 	"fmt"
 	"math"
+	"strings"
 )
 
-// Verify walks the whole tree and checks everything that a search relies on: order and range of all keys, the bound of
-// every line with the arithmetic that lookups use, routing, equal depth, and the buffers' states. It reports the first
-// thing that is wrong, with the node's place. It may run beside readers and writers.
+// Verify walks the whole tree and checks everything that a search relies on: order, range and sum of all keys, the bound
+// of every line with the arithmetic that lookups use, routing, equal depth, and the buffers' states. It reports the first
+// thing that is wrong, with the node's place. Values, and writes that are still in a buffer, it cannot tell from others.
+// It may run beside readers and writers.
 func (x *Index[V]) Verify() error {
 	v := verifier[V]{config: x.config, version: x.version.Load}
 	_, err := v.inner(x.tree(), bounds{0, math.MaxUint64}, "root")
@@ -26,10 +28,16 @@ func mismatch(at, format string, args ...any) error {
 	return fmt.Errorf("kvindex: verify: %s: %s", at, fmt.Sprintf(format, args...))
 }
 
+// maxDepth is more than any tree has: nodes have two children or more.
+const maxDepth = 64
+
 // inner checks a node and everything below, and returns its height.
 func (v verifier[V]) inner(n *inner[V], b bounds, at string) (height int, err error) {
 	if n == nil {
 		return 0, mismatch(at, "no node")
+	}
+	if strings.Count(at, "/") > 2*maxDepth {
+		return 0, mismatch(at, "below more than %d nodes: the tree has a cycle", maxDepth)
 	}
 	if n.count < 1 || n.count > v.config.NodeSegments {
 		return 0, mismatch(at, "%d segments, outside 1 to %d", n.count, v.config.NodeSegments)
@@ -147,6 +155,9 @@ func (v verifier[V]) leaf(l *leaf[V], b bounds, at string) error {
 	}
 	if err := verifyKeys(l.keys, &l.model, v.config.LeafEpsilon, at); err != nil {
 		return err
+	}
+	if sum := keySum(l.keys); sum != l.sum {
+		return mismatch(at, "the keys' sum is %#x, was %#x", sum, l.sum)
 	}
 	if n > 0 && (l.keys[0] < b.least || l.keys[n-1] > b.most) {
 		return mismatch(at, "keys %d to %d, outside %d to %d", l.keys[0], l.keys[n-1], b.least, b.most)

@@ -1,0 +1,155 @@
+package kvindex_test
+
+import (
+	"context"
+	"encoding/binary"
+	"flag"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/weftrdma/weft/kvindex"
+)
+
+// TestReadsDoNotAllocate covers lookups, scans and batches, with and without writes in buffers.
+func TestReadsDoNotAllocate(t *testing.T) {
+	random := newRandom(t)
+	keys := uniform(random, 10000)
+	x := load(t, keys, kvindex.Config{})
+	for round := range 2 {
+		values, found := make([]uint64, 64), make([]bool, 64)
+		i := 0
+		require.Zero(t, testing.AllocsPerRun(200, func() {
+			i += 37
+			k := keys[i%len(keys)]
+			x.Get(k)
+			x.Floor(k)
+			x.Ceil(k)
+			n := 0
+			for range x.From(k) {
+				if n++; n == 10 {
+					break
+				}
+			}
+			x.GetBatch(keys[i%9000:][:64], values, found)
+		}), "round %d", round)
+		for range 5000 {
+			x.Put(keys[random.IntN(len(keys))], 1)
+		}
+	}
+}
+
+// TestBatch compares batches with single lookups.
+func TestBatch(t *testing.T) {
+	random := newRandom(t)
+	for name, cfg := range shapes {
+		x, err := kvindex.New[uint64](cfg)
+		require.NoError(t, err)
+		m := newReference()
+		for _, n := range []int{0, 1, 31, 32, 33, 100} {
+			for range 200 {
+				m.step(t, x, random, 30)
+			}
+			keys, values, found := make([]uint64, n), make([]uint64, n), make([]bool, n)
+			for i := range keys {
+				keys[i], values[i] = m.near(random), 99
+			}
+			x.GetBatch(keys, values, found)
+			for i, k := range keys {
+				want, exists := m.values[k]
+				require.Equal(t, exists, found[i], name)
+				require.Equal(t, want, values[i], name)
+			}
+		}
+		require.Panics(t, func() { x.GetBatch([]uint64{1}, nil, nil) })
+	}
+}
+
+// TestLearnedShare asks for lines where they win, and for the memory that the index may take beside its contents.
+func TestLearnedShare(t *testing.T) {
+	random := newRandom(t)
+	for name, keys := range map[string][]uint64{
+		"uniform": uniform(random, 200_000), "dense4x": dense4x(random, 200_000),
+		"lognormal": lognormal(random, 200_000), "ip4": realKeys(t, "ip4"),
+	} {
+		require.GreaterOrEqual(t, load(t, keys, kvindex.Config{}).Stats().LearnedShare, 0.95, name)
+	}
+	require.Less(t, load(t, uniform(random, 200_000), kvindex.Config{}).Stats().Overhead, 2.0)
+	require.Less(t, load(t, realKeys(t, "word_prefix8"), kvindex.Config{}).Stats().Overhead, 10.0)
+	require.Less(t, load(t, realKeys(t, "word_prefix8"), kvindex.Config{Search: kvindex.SearchLearned}).Stats().Overhead, 10.0)
+}
+
+func TestFlushStopsWithItsContext(t *testing.T) {
+	x, err := kvindex.New[int](small)
+	require.NoError(t, err)
+	x.Put(1, 1)
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	require.ErrorIs(t, x.Flush(ctx), context.Canceled)
+	require.Equal(t, 1, x.Stats().Buffered)
+}
+
+func FuzzIndex(f *testing.F) {
+	f.Add([]byte{1, 2, 3, 4, 5, 6, 7, 8, 9, 10}, uint8(1), uint8(4))
+	f.Fuzz(func(t *testing.T, script []byte, epsilon, capacity uint8) {
+		x, err := kvindex.New[uint64](kvindex.Config{
+			LeafEpsilon: 1 + int(epsilon)%16, LeafCapacity: 4 + int(capacity)%125, NodeSegments: 2, BufferCapacity: 3})
+		require.NoError(t, err)
+		m := newReference()
+		for ; len(script) >= 3; script = script[3:] {
+			k := uint64(binary.LittleEndian.Uint16(script[1:])) << 47 // far apart, and close together
+			k |= k >> 50
+			switch script[0] % 4 {
+			case 0:
+				want, exists := m.remove(k)
+				old, ok := x.Delete(k)
+				require.Equal(t, exists, ok)
+				require.Equal(t, want, old)
+			default:
+				want, exists := m.put(k, uint64(script[0]))
+				old, ok := x.Put(k, uint64(script[0]))
+				require.Equal(t, exists, ok)
+				require.Equal(t, want, old)
+			}
+		}
+		require.NoError(t, x.Verify())
+		keys, _ := collect(x.All())
+		require.Len(t, keys, len(m.keys))
+	})
+}
+
+var (
+	soak     = flag.Duration("soak", 0, "how long TestSoak goes on")
+	soakSeed = flag.Uint64("soak.seed", 0, "the seed of TestSoak; 0 draws one")
+)
+
+// TestSoak runs everything against a reference for a long time: make soak-kvindex.
+func TestSoak(t *testing.T) {
+	seed := *soakSeed
+	if seed == 0 {
+		seed = rand.Uint64()
+	}
+	t.Logf("-soak.seed %d", seed)
+	random := rand.New(rand.NewPCG(seed, 0))
+	for deadline := time.Now().Add(*soak); time.Now().Before(deadline); {
+		cfg := kvindex.Config{LeafEpsilon: 1 + random.IntN(16), InnerEpsilon: 1 + random.IntN(8),
+			LeafCapacity: 4 + random.IntN(125), NodeSegments: 2 + random.IntN(6), BufferCapacity: 1 + random.IntN(16),
+			Search: kvindex.Search(random.IntN(3))}
+		x, err := kvindex.New[uint64](cfg)
+		require.NoError(t, err)
+		m := churn(x, random, 3, func(ops int) bool { return ops == 4000 })
+		for range 4000 {
+			m.step(t, x, random, random.IntN(90))
+		}
+		s, then := x.Snapshot(), m.clone()
+		for range 1000 {
+			m.step(t, x, random, 40)
+		}
+		require.NoError(t, x.Verify(), "%+v", cfg)
+		then.requireSame(t, s, random)
+		require.NoError(t, s.Close())
+		m.requireSame(t, x, random)
+	}
+}

@@ -1,0 +1,136 @@
+package kvindex
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// flip is one change of a node's field, and how to take it back.
+type flip struct {
+	what string
+	do   func()
+	undo func()
+}
+
+// flipWord makes a flip of some bits of a field.
+func flipWord[T uint8 | uint16 | uint64 | int16 | int](what string, field *T, bits T) flip {
+	change := func() { *field ^= bits }
+	return flip{fmt.Sprintf("%s ^ %#x", what, bits), change, change}
+}
+
+// flips are changes of every field of a tree's nodes, except the values, which nothing can check.
+func flips(n *inner[uint64], random *rand.Rand) (all []flip) {
+	word := func(what string, field *uint64) {
+		for _, bit := range []int{0, 8 * random.IntN(8), random.IntN(64)} {
+			all = append(all, flipWord(what, field, 1<<bit))
+		}
+	}
+	line := func(what string, m *model) {
+		word(what+" origin", &m.origin)
+		word(what+" slope", &m.slope)
+		word(what+" frac", &m.frac)
+		bit := 1 << random.IntN(15)
+		all = append(all, flipWord(what+" base", &m.base, int16(bit)), flipWord(what+" limit", &m.limit, uint16(bit)),
+			flipWord(what+" width", &m.width, uint16(bit)), flipWord(what+" ε", &m.eps, uint16(bit)))
+	}
+	for i := range n.firsts {
+		word("first", &n.firsts[i])
+	}
+	all = append(all, flipWord("count", &n.count, 1), flipWord("count", &n.count, 2))
+	for i := range n.count {
+		s := &n.segs[i]
+		line("segment", &s.model)
+		for j := range s.pivots {
+			word("pivot", &s.pivots[j])
+		}
+		for j := range s.nodes {
+			child := s.nodes[j].Load()
+			all = append(all, flip{"child", func() { s.nodes[j].Store(n) }, func() { s.nodes[j].Store(child) }})
+			all = append(all, flips(child, random)...)
+		}
+		for j := range s.leaves {
+			l := s.leaves[j].Load()
+			all = append(all, flip{"leaf", func() { s.leaves[j].Store(nil) }, func() { s.leaves[j].Store(l) }})
+			line("leaf", &l.model)
+			word("since", &l.since)
+			for i := range l.keys {
+				word("key", &l.keys[i])
+			}
+			all = append(all, bufferFlips(l, random)...)
+		}
+	}
+	return all
+}
+
+func bufferFlips(l *leaf[uint64], random *rand.Rand) (all []flip) {
+	b := l.buf.Load()
+	if b == nil {
+		return nil
+	}
+	for i := range maxBuffer {
+		all = append(all, flipWord("buffered key", &b.keys[i], 1<<random.IntN(64)),
+			flipWord("delta", &b.deltas[i], 1<<random.IntN(8)))
+		state := uint64(1) << (2*i + random.IntN(2))
+		change := func() { b.word.Store(b.word.Load() ^ state) }
+		all = append(all, flip{"state", change, change})
+	}
+	return append(all, flipWord("born", &b.born, 1<<random.IntN(64)))
+}
+
+// answers are all that the flip test asks: they must be reached without a crash, or Verify has to report the flip.
+func (x *Index[V]) answers(most uint64) (text string, crashed bool) {
+	defer func() {
+		if recover() != nil {
+			crashed = true
+		}
+	}()
+	for k := range most {
+		v, ok := x.Get(k)
+		floor, _, _ := x.Floor(k)
+		text += fmt.Sprint(v, ok, floor, " ")
+	}
+	n := 0
+	for k := range x.All() {
+		text += fmt.Sprint(k, " ")
+		if n++; n > 2*int(most) {
+			break
+		}
+	}
+	return text, false
+}
+
+// TestVerifyFindsEveryFlip changes each field of each node in turn: what changes an answer is reported. Two kinds cannot
+// be: a change of a buffered write into another lawful one, and of a value.
+func TestVerifyFindsEveryFlip(t *testing.T) {
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	random := rand.New(rand.NewPCG(seed, 0))
+	const most = 200
+	x, err := New[uint64](Config{LeafEpsilon: 1, InnerEpsilon: 1, LeafCapacity: 8, NodeSegments: 2, BufferCapacity: 3})
+	require.NoError(t, err)
+	for range 150 {
+		k := random.Uint64N(most)
+		x.Put(k, k)
+		if random.IntN(4) == 0 {
+			x.Delete(random.Uint64N(most))
+		}
+	}
+	require.NoError(t, x.Verify())
+	want, _ := x.answers(most)
+	reported := map[string]int{}
+	for _, f := range flips(x.root.Load(), random) {
+		f.do()
+		if x.Verify() != nil {
+			reported[f.what]++
+		} else if got, crashed := x.answers(most); crashed || got != want {
+			lawful := f.what == "state" || len(f.what) > 8 && f.what[:8] == "buffered"
+			require.True(t, lawful && !crashed, "%s changes an answer and is not reported", f.what)
+		}
+		f.undo()
+	}
+	require.NoError(t, x.Verify())
+	require.Greater(t, len(reported), 100)
+}
