@@ -2,6 +2,7 @@ package verbs_test
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"runtime"
 	"testing"
@@ -156,7 +157,7 @@ func (p *pinger) receive(ends <-chan struct{}) error {
 	return nil
 }
 
-var errEnded = fmt.Errorf("the other end is done")
+var errEnded = errors.New("the other end is done")
 
 // load is not inlined, so that every turn of a spinning loop reads memory.
 //
@@ -168,7 +169,7 @@ func (p *pinger) answer(ends <-chan struct{}) error {
 	runtime.LockOSThread()
 	for {
 		err := p.receive(ends)
-		if err == errEnded {
+		if errors.Is(err, errEnded) {
 			return nil
 		}
 		if err == nil {
