@@ -110,3 +110,5 @@ func dupCloseOnExec(int) (int, error)                                           
 func cQueryGID(unsafe.Pointer, uint32, uint32) (gidEntry, error)                    { return gidEntry{}, errNone }
 func cResolve(unsafe.Pointer, *ahAttr, *[6]byte) (uint16, error)                    { return 0, errNone }
 func load() error                                                                   { return errNone }
+func cFreeQP(unsafe.Pointer)                                                        {}
+func cFreeTemplate(unsafe.Pointer)                                                  {}

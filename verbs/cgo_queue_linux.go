@@ -127,6 +127,8 @@ func cImportQP(raw unsafe.Pointer, limits *qpLimits) (qp unsafe.Pointer, state Q
 
 func cReleaseQP(qp unsafe.Pointer) { C.weft_qp_release((*C.struct_weft_qp)(qp)) }
 
+func cFreeQP(qp unsafe.Pointer) { C.weft_qp_free((*C.struct_weft_qp)(qp)) }
+
 func cQPNum(qp unsafe.Pointer) uint32 { return uint32(C.weft_qp_num((*C.struct_weft_qp)(qp))) }
 
 func cQueryQP(qp unsafe.Pointer, mask uint32) (a qpAttr, err error) {
@@ -228,6 +230,8 @@ func cCreateTemplate(n int) (unsafe.Pointer, error) {
 }
 
 func cDestroyTemplate(t unsafe.Pointer) { C.weft_template_destroy((*C.struct_weft_template)(t)) }
+
+func cFreeTemplate(t unsafe.Pointer) { C.weft_template_free((*C.struct_weft_template)(t)) }
 
 func cAddPrepared(t, qp unsafe.Pointer, wr *SendWR, lkey uint32) (result int) {
 	return int(C.weft_template_add((*C.struct_weft_template)(t), (*C.struct_weft_qp)(qp),

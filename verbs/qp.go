@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"runtime"
 	"sync"
 	"syscall"
 	"unsafe"
@@ -214,7 +215,11 @@ func (pd *PD) WrapQP(raw unsafe.Pointer) (*QP, error) {
 	qp.num = cQPNum(qp.ptr)
 	qp.limits.maxMessage = math.MaxUint32 // its port is not known
 	cSetMaxMessage(qp.ptr, qp.limits.maxMessage)
-	release := func() error { cReleaseQP(qp.ptr); return nil }
+	release := func() error {
+		cReleaseQP(qp.ptr)
+		qp.freeLater()
+		return nil
+	}
 	if err := qp.life.Init(fmt.Sprintf("queue pair %d", qp.num), &pd.life, release); err != nil {
 		return nil, closeAfter(err, release)
 	}
@@ -228,8 +233,13 @@ func (qp *QP) destroy() error {
 	}
 	qp.pd.ctx.objects.remove(raw)
 	qp.unreserve()
+	qp.freeLater()
 	return nil
 }
+
+// freeLater frees the shim's memory of a queue pair that is gone, when nobody can post to it any more: posts are refused in C,
+// by that memory, since a guard here would cost as much as they do.
+func (qp *QP) freeLater() { runtime.AddCleanup(qp, cFreeQP, qp.ptr) }
 
 // Close destroys the queue pair: the device no longer touches any memory for it. Work requests that have not completed give
 // no completion any more, nor do those whose completion has not been polled; [QP.Drain] comes before where that matters.
@@ -270,14 +280,8 @@ func (qp *QP) Raw() unsafe.Pointer { return cRawQP(qp.ptr) }
 //
 //	int ibv_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr)
 func (qp *QP) PostSend(wrs []SendWR, sges []SGE) (accepted int, err error) {
-	if err := qp.life.Enter(); err != nil {
-		return 0, err
-	}
-	defer qp.life.Exit()
-	if len(wrs) == 0 {
-		return 0, nil
-	}
 	accepted, result := cPostSend(qp.ptr, wrs, sges)
+	runtime.KeepAlive(qp)
 	if result != 0 {
 		return qp.refused("ibv_post_send", result, accepted, len(wrs), len(sges))
 	}
@@ -290,14 +294,8 @@ func (qp *QP) PostSend(wrs []SendWR, sges []SGE) (accepted int, err error) {
 //
 //	int ibv_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr)
 func (qp *QP) PostRecv(wrs []RecvWR, sges []SGE) (accepted int, err error) {
-	if err := qp.life.Enter(); err != nil {
-		return 0, err
-	}
-	defer qp.life.Exit()
-	if len(wrs) == 0 {
-		return 0, nil
-	}
 	accepted, result := cPostRecv(qp.ptr, wrs, sges)
+	runtime.KeepAlive(qp)
 	if result != 0 {
 		return qp.refused("ibv_post_recv", result, accepted, len(wrs), len(sges))
 	}

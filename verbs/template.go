@@ -2,7 +2,7 @@ package verbs
 
 import (
 	"fmt"
-	"sync/atomic"
+	"runtime"
 	"syscall"
 	"unsafe"
 
@@ -20,7 +20,6 @@ type Template struct {
 	parts []TemplatePart
 	holds []life.Object // keep the queue pairs open
 	n     int
-	busy  atomic.Bool
 }
 
 // TemplatePart is the requests of a template that are for one queue pair, in the order in which they are posted. A request
@@ -83,6 +82,7 @@ func (t *Template) prepare() error {
 
 func (t *Template) free() error {
 	cDestroyTemplate(t.ptr)
+	runtime.AddCleanup(t, cFreeTemplate, t.ptr) // as of QP.freeLater
 	for i := range t.holds {
 		if err := t.holds[i].Close(); err != nil {
 			return err
@@ -105,18 +105,8 @@ func (t *Template) Len() int { return t.n }
 //
 // Unlike other calls a template is for one goroutine at a time: a post during another gives EBUSY and posts nothing.
 func (t *Template) Post(patches []Patch) (accepted int, err error) {
-	if err := t.life.Enter(); err != nil {
-		return 0, err
-	}
-	defer t.life.Exit()
-	if len(patches) == 0 {
-		return 0, nil
-	}
-	if !t.busy.CompareAndSwap(false, true) {
-		return 0, fmt.Errorf("verbs: template: another goroutine posts it: %w", syscall.EBUSY)
-	}
 	accepted, result := cPostTemplate(t.ptr, patches)
-	t.busy.Store(false)
+	runtime.KeepAlive(t)
 	if result == 0 {
 		return accepted, nil
 	}
@@ -125,6 +115,13 @@ func (t *Template) Post(patches []Patch) (accepted int, err error) {
 
 // refused is the outcome of a post that did not take all, as of QP.refused.
 func (t *Template) refused(patches []Patch, result, accepted int) (int, error) {
+	if result == -badClosed {
+		if err := t.life.Enter(); err != nil {
+			return 0, err
+		}
+		t.life.Exit()
+		return 0, fmt.Errorf("verbs: template: another goroutine posts it: %w", syscall.EBUSY)
+	}
 	if result == -badPatch {
 		return 0, invalid("template: patch %d of %d has index %d: %d are prepared, and indexes must increase; nothing was posted",
 			accepted, len(patches), patches[accepted].Index, t.n)

@@ -2,6 +2,7 @@ package verbs
 
 import (
 	"fmt"
+	"net"
 	"syscall"
 )
 
@@ -85,17 +86,29 @@ const (
 	badAtomic
 	badUnsignaled
 	badFailed
+	badClosed
 	badPatch
 )
 
 // postError turns a shim's result for a batch, of which the driver took the first accepted, into an error.
 func (qp *QP) postError(op string, result int, accepted, n, sges int) error {
 	object := fmt.Sprintf("QP %d", qp.num)
+	if result == -badClosed {
+		return &closedError{object}
+	}
 	if result == -badFailed {
 		return fmt.Errorf("%s takes no more posts, it failed: %w", object, qp.cause())
 	}
 	return qp.limits.postError(object, op, result, accepted, n, sges)
 }
+
+// closedError is a post to a closed queue pair: the one use of a closed object that is found in C.
+type closedError struct{ object string }
+
+func (e *closedError) Error() string { return e.object + " is closed" }
+
+// Unwrap returns net.ErrClosed.
+func (e *closedError) Unwrap() error { return net.ErrClosed }
 
 func (l *qpLimits) postError(object, op string, result int, accepted, n, sges int) error {
 	if result > 0 {

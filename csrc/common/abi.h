@@ -68,6 +68,7 @@ enum weft_bad_wr {
     WEFT_BAD_ATOMIC,     /* an atomic that is not of 8 bytes at a multiple of 8 */
     WEFT_BAD_UNSIGNALED, /* the queue would be full with nothing signalled */
     WEFT_BAD_FAILED,     /* the queue pair failed before */
+    WEFT_BAD_CLOSED,     /* the queue pair was destroyed */
     WEFT_BAD_PATCH,      /* not a prepared request, or not after the one before */
 };
 

@@ -91,8 +91,14 @@ static struct weft_qp *create(void)
 
 static void check_destroyed(struct weft_qp *qp)
 {
+    uint32_t accepted = 99;
+
     CHECK_EQ(weft_qp_destroy(qp), 0);
     CHECK_EQ(driver.pairs, 0);
+    CHECK_EQ(weft_qp_post_send(qp, NULL, 0, NULL, 0, &accepted), -WEFT_BAD_CLOSED);
+    CHECK_EQ(weft_qp_post_recv(qp, NULL, 0, NULL, 0, &accepted), -WEFT_BAD_CLOSED);
+    CHECK_EQ(accepted, 0);
+    weft_qp_free(qp);
 }
 
 static void creation_asks_for_what_is_wanted(void)
@@ -164,8 +170,11 @@ static int destroy_shared(void)
     int rc = weft_qp_destroy(shared);
 
     CHECK_EQ(driver.pairs, rc != 0);
-    if (rc == 0)
-        shared = create();
+    CHECK_EQ(send_cq.qps == shared, rc != 0); /* its completions are still looked for */
+    if (rc != 0)
+        return rc;
+    weft_qp_free(shared);
+    shared = create();
     return rc;
 }
 

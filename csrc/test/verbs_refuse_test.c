@@ -32,6 +32,7 @@ static struct batch spoilt(uint32_t n, uint32_t i, enum weft_bad_wr reason)
         break;
     case WEFT_BAD_UNSIGNALED:
     case WEFT_BAD_FAILED:
+    case WEFT_BAD_CLOSED:
     case WEFT_BAD_PATCH: /* no fault of a single request */
         break;
     }
@@ -289,7 +290,7 @@ static void check_failed(post *p)
     struct weft_qp qp = qp_of(IBV_QPT_RC);
     struct batch b = batch_of(2, 1);
 
-    qp.failed = 1;
+    qp.refuses = WEFT_BAD_FAILED;
     check_refused(p, &qp, &b, WEFT_BAD_FAILED, 0);
     batch_free(&b);
 }

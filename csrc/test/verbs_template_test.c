@@ -28,6 +28,16 @@ static struct weft_template *prepared(uint32_t type, uint32_t opcode)
     return t;
 }
 
+static void discard(struct weft_template *t)
+{
+    uint32_t accepted = 99;
+
+    weft_template_destroy(t);
+    CHECK_EQ(weft_template_post(t, NULL, 0, &accepted), -WEFT_BAD_CLOSED);
+    CHECK_EQ(accepted, 0);
+    weft_template_free(t);
+}
+
 static struct weft_patch patch(uint32_t index)
 {
     return (struct weft_patch){
@@ -58,7 +68,7 @@ static void a_post_changes_addresses_and_lengths_alone(void)
         CHECK_EQ(wr->sg_list[0].length, 8 + k);
         CHECK_EQ(wr->sg_list[0].lkey, 900 + k);
     }
-    weft_template_destroy(t);
+    discard(t);
 }
 
 static void one_call_posts_to_all_queue_pairs(void)
@@ -71,7 +81,7 @@ static void one_call_posts_to_all_queue_pairs(void)
     CHECK_EQ(weft_template_crossings(t), 1);
     CHECK_EQ(weft_qp_crossings(&qps[0]) + weft_qp_crossings(&qps[1]), 0);
     CHECK_EQ(driver.num_chains, 2);
-    weft_template_destroy(t);
+    discard(t);
 }
 
 static void nothing_is_left_of_an_earlier_post(void)
@@ -85,7 +95,7 @@ static void nothing_is_left_of_an_earlier_post(void)
     CHECK_EQ(weft_template_post(t, &one, 1, &accepted), 0);
     CHECK_EQ(driver.chains[1], 1);
     CHECK_EQ(driver.sends[4].num_sge, 0); /* no bytes, no entry */
-    weft_template_destroy(t);
+    discard(t);
 }
 
 static void a_datagram_keeps_its_peer(void)
@@ -97,7 +107,7 @@ static void a_datagram_keeps_its_peer(void)
     CHECK_EQ(weft_template_post(t, &one, 1, &accepted), 0);
     CHECK(driver.sends[0].wr.ud.ah == (void *)77);
     CHECK_EQ(driver.sends[0].wr.ud.remote_qpn, 603);
-    weft_template_destroy(t);
+    discard(t);
 }
 
 static void check_patches(const struct weft_patch *patches, uint32_t n, int reason, uint32_t index)
@@ -108,7 +118,7 @@ static void check_patches(const struct weft_patch *patches, uint32_t n, int reas
     CHECK_EQ(weft_template_post(t, patches, n, &accepted), -reason);
     CHECK_EQ(accepted, index);
     CHECK_EQ(driver.num_chains, 0);
-    weft_template_destroy(t);
+    discard(t);
 }
 
 static void a_bad_patch_anywhere_and_nothing_is_posted(void)
@@ -132,11 +142,11 @@ static void a_failed_queue_pair_stops_the_whole_post(void)
     struct weft_patch patches[] = {patch(0), patch(5)};
     uint32_t accepted = 99;
 
-    qps[1].failed = 1;
+    qps[1].refuses = WEFT_BAD_FAILED;
     CHECK_EQ(weft_template_post(t, patches, 2, &accepted), -WEFT_BAD_FAILED);
     CHECK_EQ(accepted, 1);
     CHECK_EQ(driver.num_chains, 0);
-    weft_template_destroy(t);
+    discard(t);
 }
 
 static void unsignaled_requests_count(void)
@@ -151,7 +161,7 @@ static void unsignaled_requests_count(void)
     CHECK_EQ(weft_template_post(t, patches, 4, &accepted), -WEFT_BAD_UNSIGNALED);
     CHECK_EQ(accepted, 1);
     CHECK_EQ(qps[0].run, 1);
-    weft_template_destroy(t);
+    discard(t);
 }
 
 /* The driver refuses each of six in turn, and says where or does not. */
@@ -168,7 +178,7 @@ static void accepted_is_exact_wherever_a_driver_stops(void)
             driver.bad = bad;
             CHECK_EQ(weft_template_post(t, patches, PREPARED, &accepted), ENOMEM);
             CHECK_EQ(accepted, bad == BAD_HERE ? i : i < FIRST ? 0 : FIRST);
-            weft_template_destroy(t);
+            discard(t);
         }
     }
 }
@@ -188,7 +198,7 @@ static void what_has_no_template_is_refused(void)
              -WEFT_BAD_INLINE);
     CHECK_EQ(weft_template_add(t, &rc, &(struct weft_send_wr){.opcode = IBV_WR_RDMA_READ}, 1), 0);
     CHECK_EQ(weft_template_add(t, &rc, &(struct weft_send_wr){.opcode = IBV_WR_RDMA_READ}, 1), ENOSPC);
-    weft_template_destroy(t);
+    discard(t);
 }
 
 int main(void)

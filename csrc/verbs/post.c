@@ -1,6 +1,7 @@
 /* Posting: what is checked before the driver sees a chain, and how one is made. */
 
-#define WEFT_OPCODE(name) (1u << IBV_WR_##name)
+#define WEFT_RARELY(condition) __builtin_expect(condition, 0)
+#define WEFT_OPCODE(name)      (1u << IBV_WR_##name)
 
 enum {
     WEFT_DATAGRAM = WEFT_OPCODE(SEND) | WEFT_OPCODE(SEND_WITH_IMM),
@@ -17,23 +18,24 @@ static const uint32_t weft_opcodes[] = {
 /* Those whose entries are filled by the peer: nothing to send inline. */
 enum { WEFT_FETCHES = WEFT_OPCODE(RDMA_READ) | WEFT_OPCODE(ATOMIC_CMP_AND_SWP) | WEFT_OPCODE(ATOMIC_FETCH_AND_ADD) };
 enum { WEFT_ATOMICS = WEFT_OPCODE(ATOMIC_CMP_AND_SWP) | WEFT_OPCODE(ATOMIC_FETCH_AND_ADD) };
+enum { WEFT_INVALIDATES = WEFT_OPCODE(LOCAL_INV) | WEFT_OPCODE(SEND_WITH_INV) };
 
 /* What follows from the opcode, the flags and the length of the entries together. */
-static enum weft_bad_wr weft_check_length(const struct weft_qp_limits *limits, uint32_t opcode, uint32_t flags,
-                                          uint64_t remote_addr, uint64_t length)
+static inline enum weft_bad_wr weft_check_length(const struct weft_qp_limits *limits, uint32_t opcode, uint32_t flags,
+                                                 uint64_t remote_addr, uint64_t length)
 {
     uint32_t bit = 1u << opcode;
-    if ((flags & IBV_SEND_INLINE) != 0 && (length > limits->max_inline || (bit & WEFT_FETCHES) != 0))
-        return WEFT_BAD_INLINE;
-    if (length > limits->max_message)
-        return WEFT_BAD_LENGTH;
-    if ((bit & WEFT_ATOMICS) != 0 && (length != 8 || remote_addr % 8 != 0))
-        return WEFT_BAD_ATOMIC;
-    return 0;
+    if (WEFT_RARELY((flags & IBV_SEND_INLINE) != 0 || (bit & WEFT_ATOMICS) != 0)) {
+        if ((flags & IBV_SEND_INLINE) != 0 && (length > limits->max_inline || (bit & WEFT_FETCHES) != 0))
+            return WEFT_BAD_INLINE;
+        if ((bit & WEFT_ATOMICS) != 0 && (length != 8 || remote_addr % 8 != 0))
+            return WEFT_BAD_ATOMIC;
+    }
+    return length > limits->max_message ? WEFT_BAD_LENGTH : 0;
 }
 
-static enum weft_bad_wr weft_check_send(const struct weft_qp_limits *limits, const struct weft_send_wr *wr,
-                                        const struct weft_sge *sges, uint32_t left)
+static inline enum weft_bad_wr weft_check_send(const struct weft_qp_limits *limits, const struct weft_send_wr *wr,
+                                               const struct weft_sge *sges, uint32_t left)
 {
     if (wr->opcode >= 32 || (weft_opcodes[limits->type] & 1u << wr->opcode) == 0)
         return WEFT_BAD_OPCODE;
@@ -44,10 +46,9 @@ static enum weft_bad_wr weft_check_send(const struct weft_qp_limits *limits, con
     uint64_t length = 0;
     for (uint32_t i = 0; i < wr->num_sge; i++)
         length += sges[i].length;
-    enum weft_bad_wr bad = weft_check_length(limits, wr->opcode, wr->flags, wr->remote_addr, length);
-    if (bad == 0 && limits->type == IBV_QPT_UD && wr->ah == 0)
+    if (WEFT_RARELY(limits->type == IBV_QPT_UD && wr->ah == 0))
         return WEFT_BAD_AH;
-    return bad;
+    return weft_check_length(limits, wr->opcode, wr->flags, wr->remote_addr, length);
 }
 
 /*
@@ -72,8 +73,8 @@ static struct ibv_sge *weft_sges(const struct weft_sge *sges)
     return (struct ibv_sge *)(uintptr_t)sges;
 }
 
-static void weft_fill_send(struct ibv_send_wr *out, const struct weft_send_wr *wr, const struct weft_sge *sges,
-                           uint32_t type)
+static inline void weft_fill_send(struct ibv_send_wr *out, const struct weft_send_wr *wr, const struct weft_sge *sges,
+                                  uint32_t type)
 {
     out->wr_id = wr->id;
     out->next = out + 1;
@@ -82,20 +83,21 @@ static void weft_fill_send(struct ibv_send_wr *out, const struct weft_send_wr *w
     out->opcode = (enum ibv_wr_opcode)wr->opcode;
     out->send_flags = wr->flags;
     out->imm_data = htonl(wr->imm);
-    if (wr->opcode == IBV_WR_LOCAL_INV || wr->opcode == IBV_WR_SEND_WITH_INV)
-        out->invalidate_rkey = wr->rkey;
     if (type == IBV_QPT_UD) {
         out->wr.ud.ah = (struct ibv_ah *)(uintptr_t)wr->ah;
         out->wr.ud.remote_qpn = wr->remote_qpn;
         out->wr.ud.remote_qkey = wr->remote_qkey;
-    } else if ((1u << wr->opcode & WEFT_ATOMICS) != 0) {
+        return;
+    }
+    out->wr.rdma.remote_addr = wr->remote_addr;
+    out->wr.rdma.rkey = wr->rkey;
+    if (WEFT_RARELY((1u << wr->opcode & WEFT_ATOMICS) != 0)) {
         out->wr.atomic.remote_addr = wr->remote_addr;
         out->wr.atomic.compare_add = wr->compare_add;
         out->wr.atomic.swap = wr->swap;
         out->wr.atomic.rkey = wr->rkey;
-    } else {
-        out->wr.rdma.remote_addr = wr->remote_addr;
-        out->wr.rdma.rkey = wr->rkey;
+    } else if (WEFT_RARELY((1u << wr->opcode & WEFT_INVALIDATES) != 0)) {
+        out->invalidate_rkey = wr->rkey;
     }
 }
 
@@ -105,62 +107,76 @@ static void weft_fill_send(struct ibv_send_wr *out, const struct weft_send_wr *w
  */
 #define WEFT_TAKEN(chain, n, bad) ((bad) >= (chain) && (bad) < (chain) + (n) ? (uint32_t)((bad) - (chain)) : 0)
 
-/* The checks of a whole post; *index is the request that fails them, *run how many are without a signal after all. */
-static enum weft_bad_wr weft_check_sends(const struct weft_qp *qp, const struct weft_send_wr *wrs, uint32_t n,
-                                         const struct weft_sge *sges, uint32_t num_sge, uint32_t *index, uint32_t *run)
+/*
+ * The checks of a whole post; *index is the request that fails them, *run how many are without a signal after all.
+ * Where it is given, the chain is filled in on the way.
+ */
+static inline enum weft_bad_wr weft_check_sends(const struct weft_qp *qp, const struct weft_send_wr *wrs, uint32_t n,
+                                                const struct weft_sge *sges, uint32_t num_sge, uint32_t *index,
+                                                uint32_t *run, struct ibv_send_wr *chain)
 {
+    uint32_t type = qp->limits.type;
     *index = 0;
-    if (__atomic_load_n(&qp->failed, __ATOMIC_RELAXED) != 0)
-        return WEFT_BAD_FAILED;
+    if (WEFT_RARELY(qp->refuses != 0))
+        return qp->refuses;
     for (uint32_t i = 0; i < n; i++) {
         enum weft_bad_wr bad = weft_check_send(&qp->limits, &wrs[i], sges, num_sge);
-        if (bad == 0 && i == n - 1 && num_sge != wrs[i].num_sge)
-            bad = WEFT_BAD_SGE_LIST;
         if (bad == 0)
             bad = weft_count(&qp->limits, run, wrs[i].flags);
+        if (bad == 0 && i == n - 1 && num_sge != wrs[i].num_sge)
+            bad = WEFT_BAD_SGE_LIST;
         if (bad != 0) {
             *index = i;
             return bad;
         }
+        if (chain != NULL)
+            weft_fill_send(&chain[i], &wrs[i], sges, type);
         sges += wrs[i].num_sge;
         num_sge -= wrs[i].num_sge;
     }
     return 0;
 }
 
-static int weft_post_sends(struct weft_qp *qp, const struct weft_send_wr *wrs, uint32_t n, const struct weft_sge *sges,
-                           uint32_t *accepted)
+/* Posts a chain of n, and adds how many the driver took. */
+static int weft_post_chain(struct weft_qp *qp, struct ibv_send_wr *chain, uint32_t n, uint32_t *accepted)
 {
-    struct ibv_send_wr chain[WEFT_CHAIN];
+    struct ibv_send_wr *bad = NULL;
+    chain[n - 1].next = NULL;
+    int rc = WEFT_CALL(ibv_post_send(qp->qp, chain, &bad));
+    *accepted += rc == 0 ? n : WEFT_TAKEN(chain, n, bad);
+    return rc;
+}
+
+/* More than one chain: all is checked before the first is made. */
+static int weft_post_chains(struct weft_qp *qp, const struct weft_send_wr *wrs, uint32_t n, const struct weft_sge *sges,
+                            struct ibv_send_wr *chain, uint32_t *accepted)
+{
+    int rc = 0;
     *accepted = 0;
-    while (*accepted < n) {
+    while (*accepted < n && rc == 0) {
         uint32_t length = n - *accepted < WEFT_CHAIN ? n - *accepted : WEFT_CHAIN;
         for (uint32_t i = 0; i < length; i++) {
             const struct weft_send_wr *wr = &wrs[*accepted + i];
             weft_fill_send(&chain[i], wr, sges, qp->limits.type);
             sges += wr->num_sge;
         }
-        chain[length - 1].next = NULL;
-        struct ibv_send_wr *bad = NULL;
-        int rc = WEFT_CALL(ibv_post_send(qp->qp, chain, &bad));
-        if (rc != 0) {
-            *accepted += WEFT_TAKEN(chain, length, bad);
-            return rc;
-        }
-        *accepted += length;
+        rc = weft_post_chain(qp, chain, length, accepted);
     }
-    return 0;
+    return rc;
 }
 
 int weft_qp_post_send(struct weft_qp *qp, const struct weft_send_wr *wrs, uint32_t n, const struct weft_sge *sges,
                       uint32_t num_sge, uint32_t *accepted)
 {
+    struct ibv_send_wr chain[WEFT_CHAIN];
     weft_crossed(&qp->crossings);
     weft_lock(&qp->lock);
     uint32_t run = qp->run;
-    int rc = -(int)weft_check_sends(qp, wrs, n, sges, num_sge, accepted, &run);
+    int one = n > 0 && n <= WEFT_CHAIN;
+    int rc = -(int)weft_check_sends(qp, wrs, n, sges, num_sge, accepted, &run, one ? chain : NULL);
     if (rc == 0) {
-        rc = weft_post_sends(qp, wrs, n, sges, accepted);
+        *accepted = 0;
+        rc = one ? weft_post_chain(qp, chain, n, accepted) : weft_post_chains(qp, wrs, n, sges, chain, accepted);
         if (rc == 0)
             qp->run = run;
         for (uint32_t i = 0; rc != 0 && i < *accepted; i++)
@@ -184,12 +200,12 @@ int weft_qp_bind_mw(struct weft_qp *qp, struct ibv_mw *mw, struct ibv_mr *mr, co
 {
     struct ibv_mw_bind_info info = {.mr = mr, .addr = in->addr, .length = in->length, .mw_access_flags = in->access};
     int rc;
-    if (__atomic_load_n(&qp->failed, __ATOMIC_RELAXED) != 0)
-        return -WEFT_BAD_FAILED;
     weft_crossed(&qp->crossings);
     weft_lock(&qp->lock);
     uint32_t run = qp->run;
-    if (weft_count(&qp->limits, &run, in->flags) != 0) {
+    if (qp->refuses != 0) {
+        rc = -(int)qp->refuses;
+    } else if (weft_count(&qp->limits, &run, in->flags) != 0) {
         rc = -WEFT_BAD_UNSIGNALED;
     } else if (mw->type == IBV_MW_TYPE_1) {
         struct ibv_mw_bind bind = {.wr_id = in->id, .send_flags = in->flags, .bind_info = info};
@@ -257,8 +273,12 @@ int weft_qp_post_recv(struct weft_qp *qp, const struct weft_recv_wr *wrs, uint32
 {
     weft_crossed(&qp->crossings);
     *accepted = 0;
-    if (__atomic_load_n(&qp->failed, __ATOMIC_RELAXED) != 0)
-        return -WEFT_BAD_FAILED;
-    int bad = weft_check_recvs(wrs, n, num_sge, qp->limits.max_recv_sge, accepted);
-    return bad != 0 ? -bad : weft_post_recvs(qp->qp, NULL, wrs, n, sges, accepted);
+    weft_lock(&qp->lock);
+    int rc = -(int)qp->refuses;
+    if (rc == 0)
+        rc = -weft_check_recvs(wrs, n, num_sge, qp->limits.max_recv_sge, accepted);
+    if (rc == 0)
+        rc = weft_post_recvs(qp->qp, NULL, wrs, n, sges, accepted);
+    weft_unlock(&qp->lock);
+    return rc;
 }

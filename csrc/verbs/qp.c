@@ -83,20 +83,33 @@ int weft_qp_import(struct ibv_qp *imported, struct weft_qp_limits *limits, struc
     return 0;
 }
 
+/*
+ * Posts are not guarded by Go, for which they are too frequent: the lock that they take anyway does it. So a queue
+ * pair's memory outlives it, until nothing refers to it any more.
+ */
 void weft_qp_release(struct weft_qp *qp)
 {
-    free(qp);
+    weft_lock(&qp->lock);
+    __atomic_store_n(&qp->refuses, WEFT_BAD_CLOSED, __ATOMIC_RELEASE);
+    weft_unlock(&qp->lock);
 }
 
 int weft_qp_destroy(struct weft_qp *qp)
 {
     weft_qp_leave(qp); /* first: its number may be another's as soon as it is destroyed */
+    weft_lock(&qp->lock);
     int rc = WEFT_CALL(WEFT_IBV(qp->qp)->ibv_destroy_qp(qp->qp));
     if (rc == 0)
-        free(qp);
-    else
+        __atomic_store_n(&qp->refuses, WEFT_BAD_CLOSED, __ATOMIC_RELEASE);
+    weft_unlock(&qp->lock);
+    if (rc != 0)
         weft_qp_join(qp);
     return rc;
+}
+
+void weft_qp_free(struct weft_qp *qp)
+{
+    free(qp);
 }
 
 uint32_t weft_qp_num(struct weft_qp *qp)
@@ -111,7 +124,7 @@ uint64_t weft_qp_crossings(struct weft_qp *qp)
 
 int weft_qp_failure(struct weft_qp *qp, struct weft_failure *failure)
 {
-    if (__atomic_load_n(&qp->failed, __ATOMIC_ACQUIRE) == 0)
+    if (__atomic_load_n(&qp->refuses, __ATOMIC_ACQUIRE) != WEFT_BAD_FAILED)
         return 0;
     *failure = qp->failure;
     return 1;
@@ -132,8 +145,8 @@ static void weft_qp_renew(struct weft_qp *qp)
 {
     weft_lock(&qp->lock);
     qp->run = 0;
+    __atomic_store_n(&qp->refuses, 0, __ATOMIC_RELEASE);
     weft_unlock(&qp->lock);
-    __atomic_store_n(&qp->failed, 0, __ATOMIC_RELEASE);
 }
 
 int weft_qp_modify(struct weft_qp *qp, const struct weft_qp_attr *in)

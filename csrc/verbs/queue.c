@@ -28,10 +28,10 @@ struct weft_qp {
     struct weft_qp_limits limits;
     struct weft_cq *cqs[2]; /* NULL where the completion queue is not one of ours */
     struct weft_qp *next[2];
-    uint32_t lock; /* guards posting sends, and run */
-    uint32_t run;  /* sends since the last one that is signalled */
-    uint32_t failed;
-    struct weft_failure failure; /* set once, before failed */
+    uint32_t lock;               /* guards posting against destroying, and run */
+    uint32_t run;                /* sends since the last one that is signalled */
+    uint32_t refuses;            /* posts, for this enum weft_bad_wr: failed or closed; 0 as a rule */
+    struct weft_failure failure; /* set before refuses */
     uint64_t crossings;          /* calls from Go that posted */
 };
 
@@ -200,10 +200,10 @@ int weft_cq_events(struct weft_cq *cq)
  */
 static void weft_qp_fail(struct weft_qp *qp, const struct ibv_wc *wc)
 {
-    if (qp->failed || wc->status == IBV_WC_WR_FLUSH_ERR)
+    if (qp->refuses != 0 || wc->status == IBV_WC_WR_FLUSH_ERR)
         return;
     qp->failure = (struct weft_failure){.id = wc->wr_id, .status = wc->status, .vendor_err = wc->vendor_err};
-    __atomic_store_n(&qp->failed, 1, __ATOMIC_RELEASE);
+    __atomic_store_n(&qp->refuses, WEFT_BAD_FAILED, __ATOMIC_RELEASE);
     struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
     WEFT_IBV(qp->qp)->ibv_modify_qp(qp->qp, &attr, IBV_QP_STATE); /* if refused, there is nothing to flush */
 }

@@ -123,8 +123,11 @@ int weft_cq_poll(struct weft_cq *cq, struct weft_wc *wcs, uint32_t max, uint32_t
 int weft_qp_create(struct ibv_pd *pd, struct weft_cq *send, struct weft_cq *recv, struct ibv_srq *srq,
                    struct weft_qp_limits *limits, struct weft_qp **qp, uint32_t *qpn);
 int weft_qp_import(struct ibv_qp *imported, struct weft_qp_limits *limits, struct weft_qp **qp, uint32_t *state);
-void weft_qp_release(struct weft_qp *qp); /* one that was imported */
 int weft_qp_destroy(struct weft_qp *qp);
+void weft_qp_release(struct weft_qp *qp); /* instead, one that was imported */
+
+/* Posts may be called until this, and are refused after the above. */
+void weft_qp_free(struct weft_qp *qp);
 void *weft_qp_raw(struct weft_qp *qp);
 uint32_t weft_qp_num(struct weft_qp *qp);
 int weft_qp_modify(struct weft_qp *qp, const struct weft_qp_attr *attr);
@@ -170,10 +173,13 @@ int weft_srq_post_recv(struct weft_srq *srq, const struct weft_recv_wr *wrs, uin
 /*
  * Templates (template.c). Requests are added in order, those of one queue pair together; weft_template_add returns as
  * the posts do. A post patches prepared requests, each at most once and in order, and returns as the posts above do;
- * what is for one queue pair is one chain. One call at a time.
+ * what is for one queue pair is one chain.
  */
 int weft_template_create(uint32_t n, struct weft_template **t);
 void weft_template_destroy(struct weft_template *t);
+
+/* Posts may be called until this; they are refused with WEFT_BAD_CLOSED after the above, and during another post. */
+void weft_template_free(struct weft_template *t);
 int weft_template_add(struct weft_template *t, struct weft_qp *qp, const struct weft_send_wr *wr, uint32_t lkey);
 int weft_template_post(struct weft_template *t, const struct weft_patch *patches, uint32_t n, uint32_t *accepted);
 uint64_t weft_template_crossings(struct weft_template *t);

@@ -8,10 +8,14 @@ struct weft_prepared {
     struct weft_qp *qp;
     uint32_t opcode;
     uint32_t datagram; /* wr.ud instead of wr.rdma */
+    /* For the first of a post to the queue pair: how many there are, and how many of them follow the last signalled
+     * one. */
+    uint32_t chain, run;
 };
 
 struct weft_template {
     uint64_t crossings; /* calls from Go that posted */
+    uint32_t busy;      /* while a post is under way, and from the end on */
     uint32_t room, n;
     struct weft_prepared prepared[];
 };
@@ -27,6 +31,11 @@ int weft_template_create(uint32_t n, struct weft_template **out)
 }
 
 void weft_template_destroy(struct weft_template *t)
+{
+    weft_lock(&t->busy); /* for ever: posts are refused */
+}
+
+void weft_template_free(struct weft_template *t)
 {
     free(t);
 }
@@ -65,14 +74,23 @@ int weft_template_add(struct weft_template *t, struct weft_qp *qp, const struct 
     return 0;
 }
 
-/*
- * All that is checked, before anything is posted. Requests of one queue pair lie together, and patches are in order: a
- * queue pair's run of requests without a signal is counted from where it stands.
- */
-static enum weft_bad_wr weft_check_patches(const struct weft_template *t, const struct weft_patch *patches, uint32_t n,
-                                           uint32_t *index)
+static void weft_apply(struct weft_prepared *p, const struct weft_patch *patch)
 {
-    const struct weft_qp *qp = NULL;
+    p->sge.addr = patch->addr;
+    p->sge.length = patch->length;
+    p->wr.num_sge = patch->length != 0;
+    if (!p->datagram)
+        p->wr.wr.rdma.remote_addr = patch->remote_addr;
+}
+
+/*
+ * Checks all patches, and links what they are for into a chain for each queue pair. Patches are in order, and requests
+ * of one queue pair lie together: its run of requests without a signal is counted from where it stands.
+ */
+static enum weft_bad_wr weft_link(struct weft_template *t, const struct weft_patch *patches, uint32_t n,
+                                  uint32_t *index)
+{
+    struct weft_prepared *first = NULL, *last = NULL;
     uint32_t run = 0, least = 0;
     for (uint32_t i = 0; i < n; i++) {
         const struct weft_patch *patch = &patches[i];
@@ -80,78 +98,79 @@ static enum weft_bad_wr weft_check_patches(const struct weft_template *t, const 
         if (patch->index < least || patch->index >= t->n)
             return WEFT_BAD_PATCH;
         least = patch->index + 1;
-        const struct weft_prepared *p = &t->prepared[patch->index];
-        if (p->qp != qp) {
-            qp = p->qp;
-            run = __atomic_load_n(&qp->run, __ATOMIC_RELAXED);
-            if (__atomic_load_n(&qp->failed, __ATOMIC_RELAXED) != 0)
-                return WEFT_BAD_FAILED;
+        struct weft_prepared *p = &t->prepared[patch->index];
+        if (first == NULL || p->qp != first->qp) {
+            first = p;
+            p->chain = p->run = 0;
+            run = __atomic_load_n(&p->qp->run, __ATOMIC_RELAXED);
+            enum weft_bad_wr refuses = __atomic_load_n(&p->qp->refuses, __ATOMIC_RELAXED);
+            if (refuses != 0)
+                return refuses;
+        } else {
+            last->wr.next = &p->wr;
         }
-        enum weft_bad_wr bad = weft_check_length(&qp->limits, p->opcode, p->wr.send_flags, 0, patch->length);
+        enum weft_bad_wr bad = weft_check_length(&p->qp->limits, p->opcode, p->wr.send_flags, 0, patch->length);
         if (bad == 0)
-            bad = weft_count(&qp->limits, &run, p->wr.send_flags);
+            bad = weft_count(&p->qp->limits, &run, p->wr.send_flags);
         if (bad != 0)
             return bad;
+        weft_apply(p, patch);
+        p->wr.next = NULL;
+        first->chain++;
+        first->run = run;
+        last = p;
     }
     return 0;
 }
 
-static struct weft_prepared *weft_apply(struct weft_template *t, const struct weft_patch *patch)
+/* How many of a chain a driver took that stopped at bad; one that does not say where took none. */
+static uint32_t weft_taken(struct weft_template *t, const struct weft_patch *patches, uint32_t n,
+                           const struct ibv_send_wr *bad)
 {
-    struct weft_prepared *p = &t->prepared[patch->index];
-    p->sge.addr = patch->addr;
-    p->sge.length = patch->length;
-    p->wr.num_sge = patch->length != 0;
-    if (!p->datagram)
-        p->wr.wr.rdma.remote_addr = patch->remote_addr;
-    return p;
+    for (uint32_t i = 0; i < n; i++)
+        if (bad == &t->prepared[patches[i].index].wr)
+            return i;
+    return 0;
 }
 
-/* Posts the patches of one queue pair, the first n, and returns how many the driver took by *accepted. */
-static int weft_post_patches(struct weft_template *t, struct weft_qp *qp, const struct weft_patch *patches, uint32_t n,
-                             uint32_t *accepted)
+/* Posts the chain that the first patch begins. */
+static int weft_post_linked(struct weft_template *t, const struct weft_patch *patches, uint32_t *taken)
 {
-    struct weft_prepared *first = weft_apply(t, &patches[0]), *last = first;
-    weft_lock(&qp->lock);
-    uint32_t before = qp->run;
-    weft_count(&qp->limits, &qp->run, first->wr.send_flags);
-    for (uint32_t i = 1; i < n; i++) {
-        struct weft_prepared *p = weft_apply(t, &patches[i]);
-        last->wr.next = &p->wr;
-        last = p;
-        weft_count(&qp->limits, &qp->run, p->wr.send_flags);
-    }
-    last->wr.next = NULL;
+    struct weft_prepared *first = &t->prepared[patches[0].index];
+    struct weft_qp *qp = first->qp;
     struct ibv_send_wr *bad = NULL;
+    weft_lock(&qp->lock);
     int rc = WEFT_CALL(ibv_post_send(qp->qp, &first->wr, &bad));
-    *accepted = n;
-    if (rc != 0) {
-        uint32_t taken = 0;
-        while (taken < n && bad != &t->prepared[patches[taken].index].wr)
-            taken++;
-        *accepted = taken < n ? taken : 0; /* a driver that does not say where took none */
-        qp->run = before;
-        for (uint32_t i = 0; i < *accepted; i++)
-            weft_count(&qp->limits, &qp->run, t->prepared[patches[i].index].wr.send_flags);
-    }
+    *taken = rc == 0 ? first->chain : weft_taken(t, patches, first->chain, bad);
+    if (rc == 0) /* a run that is shorter than the chain began in it; else it goes on from where it stands now */
+        qp->run = first->run < first->chain ? first->run : qp->run + first->chain;
+    for (uint32_t i = 0; rc != 0 && i < *taken; i++)
+        weft_count(&qp->limits, &qp->run, t->prepared[patches[i].index].wr.send_flags);
     weft_unlock(&qp->lock);
+    return rc;
+}
+
+static int weft_post_patches(struct weft_template *t, const struct weft_patch *patches, uint32_t n, uint32_t *accepted)
+{
+    int rc = -(int)weft_link(t, patches, n, accepted);
+    if (rc != 0)
+        return rc;
+    *accepted = 0;
+    while (*accepted < n && rc == 0) {
+        uint32_t taken;
+        rc = weft_post_linked(t, &patches[*accepted], &taken);
+        *accepted += taken;
+    }
     return rc;
 }
 
 int weft_template_post(struct weft_template *t, const struct weft_patch *patches, uint32_t n, uint32_t *accepted)
 {
-    weft_crossed(&t->crossings);
-    int rc = -(int)weft_check_patches(t, patches, n, accepted);
-    if (rc != 0)
-        return rc;
     *accepted = 0;
-    while (*accepted < n && rc == 0) {
-        struct weft_qp *qp = t->prepared[patches[*accepted].index].qp;
-        uint32_t end = *accepted + 1, taken;
-        while (end < n && t->prepared[patches[end].index].qp == qp)
-            end++;
-        rc = weft_post_patches(t, qp, &patches[*accepted], end - *accepted, &taken);
-        *accepted += taken;
-    }
+    if (__atomic_exchange_n(&t->busy, 1, __ATOMIC_ACQUIRE) != 0)
+        return -WEFT_BAD_CLOSED;
+    weft_crossed(&t->crossings);
+    int rc = weft_post_patches(t, patches, n, accepted);
+    weft_unlock(&t->busy);
     return rc;
 }
