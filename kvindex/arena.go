@@ -3,7 +3,6 @@ package kvindex
 import (
 	"fmt"
 	"iter"
-	"math"
 	"sync"
 	"sync/atomic"
 )
@@ -313,6 +312,3 @@ func (a *Arena) InUse() (live, waiting int) {
 	waiting = a.epochs.waiting()
 	return 8*a.memory.used - waiting, waiting
 }
-
-// whole is the range of all keys.
-var whole = bounds{0, math.MaxUint64}

@@ -2,10 +2,12 @@ package verbs
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"net"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"unsafe"
 
 	"github.com/weftrdma/weft/internal/life"
@@ -58,7 +60,13 @@ func (g GUID) String() string {
 //	const char *ibv_get_device_name(struct ibv_device *device)
 //	uint64_t ibv_get_device_guid(struct ibv_device *device)
 //	int ibv_get_device_index(struct ibv_device *device)
-func Devices() ([]DeviceInfo, error) { return cDevices() }
+func Devices() ([]DeviceInfo, error) {
+	devices, err := cDevices()
+	if errors.Is(err, syscall.ENOSYS) { // a kernel without ib_uverbs
+		return nil, nil
+	}
+	return devices, err
+}
 
 // Context is an open device.
 type Context struct {
