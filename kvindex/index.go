@@ -43,11 +43,22 @@ func (x *Index[V]) tree() *inner[V] {
 	return root
 }
 
-// leafOf descends to the leaf of k.
+// leafOf descends to the leaf of k. It spells out route: a lookup takes as long as the processor needs to get through its
+// instructions to those of the next one, which do not depend on it.
 func (x *Index[V]) leafOf(k uint64) *leaf[V] {
 	n := x.tree()
 	for {
-		seg, i := n.route(k)
+		s := 0
+		if n.count > 1 {
+			s = n.segmentOf(k)
+		}
+		seg := &n.segs[s]
+		i := seg.model.start(k)
+		if seg.model.width == inner10 {
+			i += predecessor10((*[inner10]uint64)(seg.pivots[i:]), k)
+		} else {
+			i = predecessor(seg.pivots, i, int(seg.model.width), k)
+		}
 		if seg.leaves != nil {
 			return seg.leaves[i].Load()
 		}

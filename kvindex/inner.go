@@ -48,15 +48,9 @@ func (n *inner[V]) route(k uint64) (*segment[V], int) {
 
 // segmentOf compares with all first keys, without branches.
 func (n *inner[V]) segmentOf(k uint64) int {
-	s := 0
-	for _, first := range &n.firsts {
-		above := 0
-		if k >= first {
-			above = 1
-		}
-		s += above
-	}
-	return min(s, n.count-1)
+	f := &n.firsts
+	above := below(k, f[0]) + below(k, f[1]) + below(k, f[2]) + below(k, f[3]) + below(k, f[4]) + below(k, f[5])
+	return min(maxSegments-1-above, n.count-1)
 }
 
 // children returns the number of children.

@@ -52,11 +52,22 @@ func (l *leaf[V]) get(k uint64) (value V, ok bool) {
 	if i+valueAhead < len(l.values) {
 		prefetchWindow(&l.keys[i], &l.values[i+valueAhead])
 	}
-	i = predecessor(l.keys, i, int(l.model.width), k)
+	if l.model.width == leaf18 {
+		i += predecessor18((*[leaf18]uint64)(l.keys[i:]), k)
+	} else {
+		i = predecessor(l.keys, i, int(l.model.width), k)
+	}
 	if i < len(l.keys) && l.keys[i] == k {
 		return l.values[i], true
 	}
 	return value, false
+}
+
+// prefetch asks for what a lookup of k reads.
+func (l *leaf[V]) prefetch(k uint64) {
+	if i := l.model.start(k); i+valueAhead < len(l.values) {
+		prefetchWindow(&l.keys[i], &l.values[i+valueAhead])
+	}
 }
 
 // valueAhead is where in a window of 2*8+2 keys the likeliest values begin.

@@ -42,22 +42,46 @@ func (m *model) start(k uint64) int {
 	return p
 }
 
+// below is 1 where k < key and 0 elsewhere, without a branch.
+func below(k, key uint64) int {
+	_, borrow := bits.Sub64(k, key, 0)
+	return int(borrow)
+}
+
 // predecessor returns the position of the last key <= k within keys[lo:lo+width], or lo where there is none. It divides
 // the window by three: the two loads of a step do not wait for each other, and nothing but the width decides a branch,
 // so a processor runs ahead into the next lookup instead of waiting for this one's cache misses.
 func predecessor(keys []uint64, lo, width int, k uint64) int {
 	for width > 2 {
 		third := width / 3
-		_, below1 := bits.Sub64(k, keys[lo+third], 0)
-		_, below2 := bits.Sub64(k, keys[lo+2*third], 0)
-		lo += third&int(below1-1) + third&int(below2-1)
+		one, two := below(k, keys[lo+third])-1, below(k, keys[lo+2*third])-1
+		lo += third&one + third&two
 		width -= 2 * third
 	}
 	if width == 2 {
-		_, below := bits.Sub64(k, keys[lo+1], 0)
-		lo += int(1 - below)
+		lo += 1 - below(k, keys[lo+1])
 	}
 	return lo
+}
+
+// Windows of the default ε of leaves, 8, and of inner segments, 4.
+const (
+	leaf18  = 2*8 + 2
+	inner10 = 2*4 + 2
+)
+
+// predecessor18 is predecessor for a window of 18 keys: it leaves 6, then 2, then 1.
+func predecessor18(w *[leaf18]uint64, k uint64) int {
+	i := 6&(below(k, w[6])-1) + 6&(below(k, w[12])-1)
+	i += 2&(below(k, w[i+2])-1) + 2&(below(k, w[i+4])-1)
+	return i + 1 - below(k, w[i+1])
+}
+
+// predecessor10 is predecessor for a window of 10 keys: it leaves 4, then 2, then 1.
+func predecessor10(w *[inner10]uint64, k uint64) int {
+	i := 3&(below(k, w[3])-1) + 3&(below(k, w[6])-1)
+	i += 2 - below(k, w[i+1]) - below(k, w[i+2])
+	return i + 1 - below(k, w[i+1])
 }
 
 // plainModel is the model of n keys that are searched whole.

@@ -20,9 +20,11 @@ func (x *Index[V]) sealed(l *leaf[V], into *[maxBuffer]write[V]) (ws []write[V],
 
 // merge applies writes to a leaf's arrays. Where the keys stay as they are, the result shares the leaf's array of them.
 func (l *leaf[V]) merge(writes []write[V]) (keys []uint64, values []V) {
+	var at [maxBuffer]int
 	added, removed := 0, 0
-	for _, w := range writes {
-		_, exists := l.find(w.key)
+	for i, w := range writes {
+		at[i] = l.lowerBound(w.key)
+		exists := at[i] < len(l.keys) && l.keys[at[i]] == w.key
 		switch {
 		case exists && w.deleted:
 			removed++
@@ -36,8 +38,8 @@ func (l *leaf[V]) merge(writes []write[V]) (keys []uint64, values []V) {
 	keys = make([]uint64, 0, len(l.keys)+added-removed)
 	values = make([]V, 0, cap(keys))
 	from := 0
-	for _, w := range writes {
-		to := l.lowerBound(w.key)
+	for i, w := range writes {
+		to := at[i]
 		keys, values = append(keys, l.keys[from:to]...), append(values, l.values[from:to]...)
 		if !w.deleted {
 			keys, values = append(keys, w.key), append(values, w.value)

@@ -5,3 +5,9 @@ package kvindex
 //
 //go:noescape
 func prefetchWindow(keys *uint64, value any)
+
+// prefetchBuffer asks for the first cache lines of a buffer, a pointer to which it takes as an interface. A write's locked
+// instructions would otherwise wait for one after the other.
+//
+//go:noescape
+func prefetchBuffer(buffer any)

@@ -10,3 +10,13 @@ TEXT ·prefetchWindow(SB), NOSPLIT, $0-24
 	PREFETCHT0 (BX)
 	PREFETCHT0 64(BX)
 	RET
+
+// func prefetchBuffer(buffer any)
+TEXT ·prefetchBuffer(SB), NOSPLIT, $0-16
+	MOVQ buffer_data+8(FP), AX
+	PREFETCHT0 (AX)
+	PREFETCHT0 64(AX)
+	PREFETCHT0 128(AX)
+	PREFETCHT0 192(AX)
+	PREFETCHT0 256(AX)
+	RET

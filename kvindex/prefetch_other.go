@@ -4,3 +4,6 @@ package kvindex
 
 // prefetchWindow does nothing where there is no assembly for it.
 func prefetchWindow(*uint64, any) {}
+
+// prefetchBuffer does nothing either.
+func prefetchBuffer(any) {}

@@ -2,7 +2,7 @@ package kvindex
 
 // Put sets the value of k and returns the value it had, if any. It panics after Close.
 func (x *Index[V]) Put(k uint64, v V) (old V, replaced bool) {
-	l, b, slot := x.append(k, v, slotPut)
+	l, b, slot := x.append(k, v, slotPut, true)
 	old, replaced = l.valueBefore(b, slot)
 	if slot == x.config.BufferCapacity-1 {
 		x.patch(k, l)
@@ -12,7 +12,7 @@ func (x *Index[V]) Put(k uint64, v V) (old V, replaced bool) {
 
 // PutBlind sets the value of k without looking what it was, which saves a search. It panics after Close.
 func (x *Index[V]) PutBlind(k uint64, v V) {
-	if l, _, slot := x.append(k, v, slotPut); slot == x.config.BufferCapacity-1 {
+	if l, _, slot := x.append(k, v, slotPut, false); slot == x.config.BufferCapacity-1 {
 		x.patch(k, l)
 	}
 }
@@ -23,7 +23,7 @@ func (x *Index[V]) Delete(k uint64) (old V, deleted bool) {
 		return old, false // a marker for a key that is not there would only fill the buffer
 	}
 	var none V
-	l, b, slot := x.append(k, none, slotDel)
+	l, b, slot := x.append(k, none, slotDel, true)
 	old, deleted = l.valueBefore(b, slot)
 	if slot == x.config.BufferCapacity-1 {
 		x.patch(k, l)
@@ -31,11 +31,16 @@ func (x *Index[V]) Delete(k uint64) (old V, deleted bool) {
 	return old, deleted
 }
 
-// append writes to the buffer of the leaf of k. From the commit on, every reader sees the write.
-func (x *Index[V]) append(k uint64, v V, kind uint64) (*leaf[V], *buffer[V], int) {
+// append writes to the buffer of the leaf of k. From the commit on, every reader sees the write. look tells that the
+// caller will search the leaf afterwards.
+func (x *Index[V]) append(k uint64, v V, kind uint64, look bool) (*leaf[V], *buffer[V], int) {
 	for {
 		l := x.leafOf(k)
 		b := x.buffer(l)
+		prefetchBuffer(b)
+		if look {
+			l.prefetch(k)
+		}
 		slot, ok := b.reserve(x.config.BufferCapacity)
 		// The version is read after the slot is reserved, so that a snapshot that finds the slot unreserved knows that
 		// whatever comes to it will be newer than the snapshot.
