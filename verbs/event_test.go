@@ -142,13 +142,3 @@ func TestResizeKeepsWhatIsThere(t *testing.T) {
 	require.GreaterOrEqual(t, cq.Depth(), 256)
 	require.Equal(t, uint64(5), poll(t, cq, 1)[0].ID)
 }
-
-// queuePairToItself is connected to itself.
-func (n *node) queuePairToItself(t testing.TB) *verbs.QP {
-	t.Helper()
-	qp := n.queuePair(t, verbs.RC)
-	end, err := qp.Init(n.gid, remoteAccess)
-	require.NoError(t, err)
-	require.NoError(t, qp.Connect(end, verbs.ConnectConfig{}))
-	return qp
-}

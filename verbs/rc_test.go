@@ -39,6 +39,16 @@ func (n *node) connected(t testing.TB) (a, b *verbs.QP) {
 	return a, b
 }
 
+// queuePairToItself is connected to itself.
+func (n *node) queuePairToItself(t testing.TB) *verbs.QP {
+	t.Helper()
+	qp := n.queuePair(t, verbs.RC)
+	end, err := qp.Init(n.gid, remoteAccess)
+	require.NoError(t, err)
+	require.NoError(t, qp.Connect(end, verbs.ConnectConfig{}))
+	return qp
+}
+
 func sge(mr *verbs.MR, offset, length int) verbs.SGE {
 	return verbs.SGE{Addr: mr.Addr() + uint64(offset), Length: uint32(length), LKey: mr.LKey()}
 }
