@@ -23,12 +23,13 @@ const (
 
 // BenchmarkWrite posts writes one by one, or in lists, to a peer process. MB/s counts 1,000,000 bytes.
 func BenchmarkWrite(b *testing.B) {
-	for _, tc := range []struct{ size, list int }{{65536, 1}, {8, 64}} {
+	for _, tc := range []struct{ size, list int }{{4096, 1}, {65536, 1}, {1 << 20, 1}, {8, 64}} {
 		b.Run(fmt.Sprintf("size=%d/list=%d", tc.size, tc.list), func(b *testing.B) {
 			n := newNode(b)
 			_, mr := n.region(b, peerSize, verbs.AccessLocalWrite)
-			_, qp, peer := n.joinPeer(b, mr)
-			w := newWriter(n.cq, qp, sge(mr, 0, tc.size), peer, tc.list)
+			_, m, peer := n.joinPeer(b, mr, peerIdle)
+			w := newWriter(n.cq, m.qp, verbs.SendWR{Opcode: verbs.OpWrite, RemoteAddr: peer.Addr, RKey: peer.RKey},
+				sge(mr, 0, tc.size), tc.list)
 			b.SetBytes(int64(tc.size))
 			b.ResetTimer()
 			require.NoError(b, w.run(b.N))
@@ -45,10 +46,11 @@ type writer struct {
 	wcs  [16]verbs.WC
 }
 
-func newWriter(cq *verbs.CQ, qp *verbs.QP, from verbs.SGE, peer hello, list int) *writer {
+func newWriter(cq *verbs.CQ, qp *verbs.QP, wr verbs.SendWR, from verbs.SGE, list int) *writer {
 	w := &writer{cq: cq, qp: qp}
+	wr.NumSGE = 1
 	for range list {
-		w.wrs = append(w.wrs, verbs.SendWR{Opcode: verbs.OpWrite, NumSGE: 1, RemoteAddr: peer.Addr, RKey: peer.RKey})
+		w.wrs = append(w.wrs, wr)
 		w.sges = append(w.sges, from)
 	}
 	return w
@@ -91,8 +93,8 @@ func (w *writer) run(n int) error {
 func BenchmarkWriteLatency(b *testing.B) {
 	n := newNode(b)
 	mem, mr := n.region(b, peerSize, remoteAccess)
-	child, qp, peer := n.joinPeer(b, mr, "pong")
-	p := &pinger{qp: qp, cq: n.cq, mem: mem, mr: mr, peer: peer}
+	child, m, peer := n.joinPeer(b, mr, peerWrites)
+	p := &pinger{qp: m.qp, cq: n.cq, mem: mem, mr: mr, peer: peer}
 	samples := make([]time.Duration, b.N)
 	b.ResetTimer()
 	for i := range samples {

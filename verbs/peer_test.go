@@ -2,6 +2,7 @@ package verbs_test
 
 import (
 	"bufio"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -25,13 +26,13 @@ type hello struct {
 // peerSize is how many bytes of memory a peer offers.
 const peerSize = 1 << 20
 
-// playPeer is the other end of a two-process test: it connects, offers memory, and stays until its input ends. With the
-// argument "pong" it answers each 8-byte write of a new number with the same.
+// playPeer is the other end of a two-process test: it connects, offers memory, and stays until its input ends. Its second
+// argument says what it does meanwhile.
 func playPeer(args []string) int {
 	ctx, err := verbs.Open(args[0])
 	if err == nil {
 		defer ctx.Close()
-		err = peerOn(ctx, len(args) > 1 && args[1] == "pong")
+		err = peerOn(ctx, append(args, peerIdle)[1])
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -40,7 +41,34 @@ func playPeer(args []string) int {
 	return 0
 }
 
-func peerOn(ctx *verbs.Context, pong bool) error {
+// What a peer does.
+const (
+	peerIdle      = "idle"
+	peerWrites    = "writes"    // answers each 8-byte write of a new number with the same
+	peerSends     = "sends"     // answers each send with one
+	peerEvents    = "events"    // likewise, and sleeps meanwhile
+	peerDatagrams = "datagrams" // likewise, by datagrams
+	peerSink      = "sink"      // takes datagrams
+)
+
+// peerQP is the queue pair of an end that does this.
+func peerQP(pd *verbs.PD, cq *verbs.CQ, mode string) (*verbs.QP, error) {
+	cfg := verbs.QPConfig{Type: verbs.RC, SendCQ: cq, RecvCQ: cq, MaxSendWR: benchDepth, MaxRecvWR: benchDepth}
+	if mode == peerDatagrams || mode == peerSink {
+		cfg.Type = verbs.UD
+	}
+	return pd.CreateQP(cfg)
+}
+
+// begin brings a queue pair to where it has an address.
+func begin(qp *verbs.QP, gid verbs.GIDEntry) (verbs.Endpoint, error) {
+	if qp.Type() == verbs.UD {
+		return verbs.Endpoint{QPN: qp.Num(), GID: gid.GID}, qp.Activate(gid.Port, qkey)
+	}
+	return qp.Init(gid, remoteAccess)
+}
+
+func peerOn(ctx *verbs.Context, mode string) error {
 	table, err := ctx.GIDTable()
 	if err != nil {
 		return err
@@ -54,12 +82,12 @@ func peerOn(ctx *verbs.Context, pong bool) error {
 		return err
 	}
 	defer pd.Close()
-	cq, err := ctx.CreateCQ(verbs.CQConfig{Depth: 256})
+	cq, err := ctx.CreateCQ(verbs.CQConfig{Depth: 2 * benchDepth, Events: true})
 	if err != nil {
 		return err
 	}
 	defer cq.Close()
-	qp, err := pd.CreateQP(verbs.QPConfig{Type: verbs.RC, SendCQ: cq, RecvCQ: cq, MaxSendWR: 128})
+	qp, err := peerQP(pd, cq, mode)
 	if err != nil {
 		return err
 	}
@@ -70,26 +98,42 @@ func peerOn(ctx *verbs.Context, pong bool) error {
 		return err
 	}
 	defer mr.Close()
-	end, err := qp.Init(gid, remoteAccess)
+	end, err := begin(qp, gid)
 	if err != nil {
 		return err
+	}
+	m := &messenger{qp: qp, cq: cq, mr: mr, sleeps: mode == peerEvents}
+	if mode != peerIdle && mode != peerWrites {
+		if err := m.fill(); err != nil {
+			return err
+		}
 	}
 	in := bufio.NewReader(os.Stdin)
 	other, err := exchange(hello{end, mr.Addr(), mr.RKey()}, os.Stdout, in)
 	if err != nil {
 		return err
 	}
-	if err := qp.Connect(other.End, verbs.ConnectConfig{}); err != nil {
+	if err := m.reach(pd, gid, other); err != nil {
 		return err
 	}
+	defer m.close()
 	fmt.Println("connected")
-	if pong {
-		ends := make(chan struct{})
-		go func() { io.Copy(io.Discard, in); close(ends) }()
-		return (&pinger{qp: qp, cq: cq, mem: mem, mr: mr, peer: other}).answer(ends)
+	return serve(m, mem, other, mode, in)
+}
+
+// serve does what the peer is for until the input ends.
+func serve(m *messenger, mem []byte, other hello, mode string, in io.Reader) error {
+	ctx, cancel := context.WithCancel(context.Background())
+	go func() { io.Copy(io.Discard, in); cancel() }()
+	switch mode {
+	case peerIdle:
+		<-ctx.Done()
+		return nil
+	case peerWrites:
+		return (&pinger{qp: m.qp, cq: m.cq, mem: mem, mr: m.mr, peer: other}).answer(ctx.Done())
+	default:
+		return m.answer(ctx, mode != peerSink)
 	}
-	_, err = io.Copy(io.Discard, in)
-	return err
 }
 
 // exchange says mine and hears theirs.
@@ -104,27 +148,32 @@ func exchange(mine hello, out io.Writer, in *bufio.Reader) (theirs hello, err er
 	return theirs, json.Unmarshal(line, &theirs)
 }
 
-// joinPeer starts a peer process with the arguments and connects a new queue pair of the node to it.
-func (n *node) joinPeer(t testing.TB, mr *verbs.MR, args ...string) (*rdmatest.Child, *verbs.QP, hello) {
+// joinPeer starts a peer process that does what mode says, and connects a new queue pair of the node to it.
+func (n *node) joinPeer(t testing.TB, mr *verbs.MR, mode string) (*rdmatest.Child, *messenger, hello) {
 	t.Helper()
-	child := rdmatest.StartChild(t, "peer", append([]string{n.ctx.Name()}, args...)...)
+	child := rdmatest.StartChild(t, "peer", n.ctx.Name(), mode)
 	line, err := child.ReadLine(60 * time.Second)
 	require.NoError(t, err)
 	var peer hello
 	require.NoError(t, json.Unmarshal([]byte(line), &peer))
-	qp, err := n.pd.CreateQP(verbs.QPConfig{Type: verbs.RC, SendCQ: n.cq, RecvCQ: n.cq, MaxSendWR: 128})
+	qp, err := peerQP(n.pd, n.cq, mode)
 	require.NoError(t, err)
 	closeAtEnd(t, qp)
-	end, err := qp.Init(n.gid, remoteAccess)
+	m := &messenger{qp: qp, cq: n.cq, mr: mr, sleeps: mode == peerEvents}
+	end, err := begin(qp, n.gid)
 	require.NoError(t, err)
+	if mode != peerIdle && mode != peerWrites {
+		require.NoError(t, m.fill())
+	}
 	mine, err := json.Marshal(hello{end, mr.Addr(), mr.RKey()})
 	require.NoError(t, err)
 	require.NoError(t, child.WriteLine(string(mine), 10*time.Second))
-	require.NoError(t, qp.Connect(peer.End, verbs.ConnectConfig{}))
+	require.NoError(t, m.reach(n.pd, n.gid, peer))
+	t.Cleanup(func() { require.NoError(t, m.close()) })
 	line, err = child.ReadLine(60 * time.Second)
 	require.NoError(t, err)
 	require.Equal(t, "connected", line)
-	return child, qp, peer
+	return child, m, peer
 }
 
 // With writes in flight to a peer that dies, the sender learns of it by retries that ran out, and everything posted
@@ -132,7 +181,8 @@ func (n *node) joinPeer(t testing.TB, mr *verbs.MR, args ...string) (*rdmatest.C
 func TestPeerProcessKilled(t *testing.T) {
 	n := newNode(t)
 	_, mr := n.region(t, peerSize, verbs.AccessLocalWrite)
-	child, qp, peer := n.joinPeer(t, mr)
+	child, m, peer := n.joinPeer(t, mr, peerIdle)
+	qp := m.qp
 	write := func(id int) {
 		_, err := qp.PostSend([]verbs.SendWR{{
 			ID: uint64(id), Opcode: verbs.OpWrite, Flags: verbs.SendSignaled, NumSGE: 1, RemoteAddr: peer.Addr, RKey: peer.RKey,

@@ -2,7 +2,8 @@
 # The binding against perftest on soft-RoCE: interleaved pairs in one boot (PAIRS, default 5), medians as ratios. Prints
 # the table and writes it, with the runs that it comes from, to testdata/bench/rxe/.
 #
-# Both sides: RC, two processes, depth 128, every 64th write signalled, nothing inline, the device's MTU, one thread.
+# Both sides: one queue pair, two processes, depth 128, every 64th request signalled, nothing inline, the device's MTU, one
+# thread that polls, or sleeps until an event where the name says so.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 cd "$here/../.."
@@ -44,16 +45,30 @@ weft() {
 }
 
 for _ in $(seq "$pairs"); do
+  perftest bandwidth_4KiB_MB/s 4 ib_write_bw -s 4096 -n 2000 -t 128 -Q 64
+  weft bandwidth_4KiB_MB/s 'Write$/size=4096/' 2000 'print $5'
   perftest bandwidth_64KiB_MB/s 4 ib_write_bw -s 65536 -n 500 -t 128 -Q 64
   weft bandwidth_64KiB_MB/s 'Write$/size=65536' 500 'print $5'
+  perftest bandwidth_1MiB_MB/s 4 ib_write_bw -s 1048576 -n 64 -t 128 -Q 64
+  weft bandwidth_1MiB_MB/s 'Write$/size=1048576' 64 'print $5'
   perftest rate_8B_list64_Mmsg/s 5 ib_write_bw -s 8 -l 64 -n 6400 -t 128 -Q 64
   weft rate_8B_list64_Mmsg/s 'Write$/size=8/' 6400 'print 1000 / $3'
-  perftest latency_8B_us 5 ib_write_lat -s 8 -n 2000
-  weft latency_8B_us 'WriteLatency$' 2000 'print $5'
+  perftest rate_UD_64B_Mmsg/s 5 ib_send_bw -c UD -s 64 -n 4096 -t 128 -Q 64
+  weft rate_UD_64B_Mmsg/s 'Datagrams$' 4096 'print 1000 / $3'
+  perftest latency_write_8B_us 5 ib_write_lat -s 8 -n 2000 -I 0
+  weft latency_write_8B_us 'WriteLatency$' 2000 'print $5'
+  perftest latency_send_64B_us 5 ib_send_lat -s 64 -n 2000 -I 0
+  weft latency_send_64B_us 'SendLatency$/sends' 2000 'print $5'
+  perftest latency_send_events_us 5 ib_send_lat -s 64 -n 2000 -I 0 -e
+  weft latency_send_events_us 'SendLatency$/events' 2000 'print $5'
+  perftest latency_UD_64B_us 5 ib_send_lat -c UD -s 64 -n 2000 -I 0
+  weft latency_UD_64B_us 'SendLatency$/datagrams' 2000 'print $5'
+  perftest latency_read_8B_us 5 ib_read_lat -s 8 -n 2000
+  weft latency_read_8B_us 'ReadLatency$' 2000 'print $5'
 done
 INSIDE
 
-"$here/run.sh" --time 600 bash "$work/inside.sh" "$work" "$pairs" | tee "$work/runs" >&2
+"$here/run.sh" --time $((180 * pairs + 60)) bash "$work/inside.sh" "$work" "$pairs" | tee "$work/runs" >&2
 
 # perftest counts bandwidth in MiB/s.
 awk -v pairs="$pairs" '
@@ -86,7 +101,7 @@ awk -v pairs="$pairs" '
 result=testdata/bench/rxe/$(date -u +%Y-%m-%d).txt
 mkdir -p "$(dirname "$result")"
 {
-  echo "Medians of $pairs interleaved pairs in one boot; latency is half of the round trip. Ratio: weft over perftest."
+  echo "Medians of $pairs interleaved pairs in one boot; latency is half of the round trip, of a read the whole. Ratio: weft over perftest."
   echo "commit $(git rev-parse --short HEAD), $(go version | cut -d' ' -f3,4), $(nproc) cores: $(awk -F ': ' '/model name/ {print $2; exit}' /proc/cpuinfo)"
   echo
   cat "$work/table"

@@ -1,0 +1,178 @@
+package verbs_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/weftrdma/weft/verbs"
+)
+
+// BenchmarkSendLatency sends 64 bytes to a peer process that answers with as many, and reports half of the round trip,
+// median, as us/one-way: by reliable connection, by datagram, and by reliable connection with both ends asleep meanwhile.
+func BenchmarkSendLatency(b *testing.B) {
+	for _, mode := range []string{peerSends, peerDatagrams, peerEvents} {
+		b.Run(mode, func(b *testing.B) {
+			n := newNode(b)
+			_, mr := n.region(b, peerSize, remoteAccess)
+			child, m, _ := n.joinPeer(b, mr, mode)
+			samples := make([]time.Duration, b.N)
+			b.ResetTimer()
+			for i := range samples {
+				begin := time.Now()
+				require.NoError(b, m.send())
+				require.NoError(b, m.receive(b.Context()))
+				samples[i] = time.Since(begin)
+			}
+			b.StopTimer()
+			b.ReportMetric(float64(median(samples).Nanoseconds())/2000, "us/one-way")
+			require.NoError(b, child.CloseInput())
+		})
+	}
+}
+
+// BenchmarkReadLatency reads 8 bytes of a peer process, and reports the median of the whole round trip as us/read.
+func BenchmarkReadLatency(b *testing.B) {
+	n := newNode(b)
+	_, mr := n.region(b, peerSize, remoteAccess)
+	_, m, peer := n.joinPeer(b, mr, peerIdle)
+	w := newWriter(n.cq, m.qp, verbs.SendWR{Opcode: verbs.OpRead, RemoteAddr: peer.Addr, RKey: peer.RKey}, sge(mr, 0, 8), 1)
+	samples := make([]time.Duration, b.N)
+	b.ResetTimer()
+	for i := range samples {
+		begin := time.Now()
+		require.NoError(b, w.run(1))
+		samples[i] = time.Since(begin)
+	}
+	b.StopTimer()
+	b.ReportMetric(float64(median(samples).Nanoseconds())/1000, "us/read")
+}
+
+// BenchmarkDatagrams sends datagrams of 64 bytes, one by one, to a peer process that takes them.
+func BenchmarkDatagrams(b *testing.B) {
+	n := newNode(b)
+	_, mr := n.region(b, peerSize, remoteAccess)
+	_, m, _ := n.joinPeer(b, mr, peerSink)
+	w := newWriter(n.cq, m.qp, m.wr, sge(mr, 0, messageSize), 1)
+	b.ResetTimer()
+	require.NoError(b, w.run(b.N))
+}
+
+const messageSize = 64
+
+// messenger is one end of a ping-pong by sends of 64 bytes. It sends from the start of its memory, and receives behind
+// that.
+type messenger struct {
+	qp     *verbs.QP
+	cq     *verbs.CQ
+	mr     *verbs.MR
+	sleeps bool // until an event, instead of polling
+
+	wr   verbs.SendWR
+	ah   *verbs.AH
+	sent int
+	wcs  [benchDepth]verbs.WC
+	here int // receives that have come and were not asked for yet
+}
+
+// fill posts as many receives as fit.
+func (m *messenger) fill() error { return m.post(benchDepth) }
+
+func (m *messenger) post(n int) error {
+	var wrs [benchDepth]verbs.RecvWR
+	var sges [benchDepth]verbs.SGE
+	for i := range n {
+		wrs[i] = verbs.RecvWR{ID: recvID, NumSGE: 1}
+		sges[i] = sge(m.mr, 4096, verbs.GRHSize+messageSize)
+	}
+	_, err := m.qp.PostRecv(wrs[:n], sges[:n])
+	return err
+}
+
+const recvID = 1 << 32
+
+// reach connects the queue pair to the other end, or finds the way there.
+func (m *messenger) reach(pd *verbs.PD, gid verbs.GIDEntry, other hello) (err error) {
+	m.wr = verbs.SendWR{Opcode: verbs.OpSend, NumSGE: 1}
+	if m.qp.Type() == verbs.RC {
+		return m.qp.Connect(other.End, verbs.ConnectConfig{})
+	}
+	m.ah, err = pd.CreateAH(verbs.AHConfig{Port: gid.Port, GIDIndex: gid.Index, RemoteGID: other.End.GID})
+	if err == nil {
+		m.wr.AH, m.wr.RemoteQPN, m.wr.RemoteQKey = m.ah.Ref(), other.End.QPN, qkey
+	}
+	return err
+}
+
+func (m *messenger) close() error {
+	if m.ah == nil {
+		return nil
+	}
+	return m.ah.Close()
+}
+
+func (m *messenger) send() error {
+	wr := m.wr
+	if m.sent++; m.sent%benchSignal == 0 {
+		wr.Flags = verbs.SendSignaled
+	}
+	_, err := m.qp.PostSend([]verbs.SendWR{wr}, []verbs.SGE{sge(m.mr, 0, messageSize)})
+	return err
+}
+
+// receive waits for a message, and gives its place back to the queue.
+func (m *messenger) receive(ctx context.Context) error {
+	for spins := 0; m.here == 0; spins++ {
+		n, err := m.cq.Poll(m.wcs[:])
+		if err == nil && n == 0 && m.sleeps {
+			n, err = m.sleep(ctx)
+		}
+		if err != nil {
+			return err
+		}
+		for i := range m.wcs[:n] {
+			if err := m.wcs[i].Err(); err != nil {
+				return err
+			}
+			if m.wcs[i].ID == recvID {
+				m.here++
+			}
+		}
+		if spins%1024 == 1023 && ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+	}
+	m.here--
+	return m.post(1)
+}
+
+// sleep waits for an event unless there is a completion after all.
+func (m *messenger) sleep(ctx context.Context) (int, error) {
+	if err := m.cq.Arm(); err != nil {
+		return 0, err
+	}
+	if n, err := m.cq.Poll(m.wcs[:]); n > 0 || err != nil {
+		return n, err
+	}
+	return 0, m.cq.Wait(ctx)
+}
+
+// answer takes messages until ctx ends, and sends one back for each if it is to.
+func (m *messenger) answer(ctx context.Context, back bool) error {
+	for {
+		err := m.receive(ctx)
+		if err == nil && back {
+			err = m.send()
+		}
+		if errors.Is(err, context.Canceled) {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("answer: %w", err)
+		}
+	}
+}
