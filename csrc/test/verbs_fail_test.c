@@ -1,0 +1,187 @@
+/* Queue pairs that fail: what a poll does with completions that have an error. */
+#include "verbs_fake.h"
+
+enum { PAIRS = 4 };
+
+static struct ibv_wc queue[8]; /* what the next poll finds */
+static int there;
+
+static struct {
+    int changes[PAIRS]; /* to the error state, by queue pair */
+    int rc;
+    uint32_t number; /* of the next queue pair */
+} driver;
+
+static struct ibv_context context;
+static struct ibv_pd pd = {.context = &context};
+static struct ibv_cq send_queue = {.context = &context}, recv_queue = {.context = &context};
+static struct weft_cq send_cq = {.cq = &send_queue}, recv_cq = {.cq = &recv_queue};
+static struct weft_qp *pairs[PAIRS]; /* the first is on one completion queue, the others on two */
+
+static int fake_poll_cq(struct ibv_cq *cq, int max, struct ibv_wc *wcs)
+{
+    int n = there;
+
+    CHECK(cq == &send_queue || cq == &recv_queue);
+    CHECK(n <= max);
+    memcpy(wcs, queue, (size_t)n * sizeof(queue[0]));
+    there = 0;
+    return n;
+}
+
+static struct ibv_qp *fake_create_qp(struct ibv_pd *p, struct ibv_qp_init_attr *attr)
+{
+    struct ibv_qp *qp = calloc(1, sizeof(*qp));
+
+    CHECK(p == &pd && attr != NULL);
+    qp->context = &context;
+    qp->qp_num = driver.number++;
+    return qp;
+}
+
+static int fake_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
+{
+    CHECK_EQ(mask, IBV_QP_STATE);
+    if (attr->qp_state == IBV_QPS_ERR)
+        driver.changes[qp->qp_num - 100]++;
+    return driver.rc;
+}
+
+static int fake_destroy_qp(struct ibv_qp *qp)
+{
+    free(qp);
+    return 0;
+}
+
+static void open_pairs(void)
+{
+    memset(&driver, 0, sizeof(driver));
+    driver.number = 100;
+    there = 0;
+    context.ops.poll_cq = fake_poll_cq;
+    weft_ibv.ibv_create_qp = fake_create_qp;
+    weft_ibv.ibv_modify_qp = fake_modify_qp;
+    weft_ibv.ibv_destroy_qp = fake_destroy_qp;
+    for (int i = 0; i < PAIRS; i++) {
+        struct weft_qp_limits limits = {.type = IBV_QPT_RC, .max_send_wr = 4};
+        uint32_t qpn;
+        CHECK_EQ(weft_qp_create(&pd, &send_cq, i == 0 ? &send_cq : &recv_cq, NULL, &limits, &pairs[i], &qpn), 0);
+        CHECK_EQ(qpn, 100 + i);
+    }
+}
+
+static void close_pairs(void)
+{
+    static const int order[PAIRS] = {2, 0, 3, 1}; /* from the middle and both ends of the lists */
+
+    for (int i = 0; i < PAIRS; i++) {
+        CHECK_EQ(weft_qp_destroy(pairs[order[i]]), 0);
+        weft_qp_free(pairs[order[i]]);
+    }
+    CHECK(send_cq.qps == NULL);
+    CHECK(recv_cq.qps == NULL);
+}
+
+static void arrive(uint32_t pair, uint64_t id, enum ibv_wc_status status)
+{
+    queue[there++] =
+        (struct ibv_wc){.wr_id = id, .status = status, .vendor_err = (uint32_t)id + 1, .qp_num = 100 + pair};
+}
+
+static void poll_all(struct weft_cq *cq)
+{
+    struct weft_wc wcs[8];
+    int n = there;
+
+    CHECK_EQ(weft_cq_poll(cq, wcs, 8, 0), n);
+}
+
+static void check_failure(uint32_t pair, uint64_t id, uint32_t status)
+{
+    struct weft_failure failure = {0};
+
+    CHECK_EQ(weft_qp_failure(pairs[pair], &failure), status != 0);
+    CHECK_EQ(failure.id, status != 0 ? id : 0);
+    CHECK_EQ(failure.status, status);
+    CHECK_EQ(failure.vendor_err, status != 0 ? id + 1 : 0);
+    CHECK_EQ(driver.changes[pair], status != 0);
+    CHECK_EQ(pairs[pair]->refuses, status != 0 ? WEFT_BAD_FAILED : 0);
+}
+
+/* On either completion queue, and wherever it is on their lists. */
+static void the_first_error_is_the_cause(void)
+{
+    for (uint32_t pair = 0; pair < PAIRS; pair++) {
+        for (int recvs = 0; recvs < 2; recvs++) {
+            if (pair == 0 && recvs)
+                continue; /* not on that one */
+            open_pairs();
+            arrive(pair, 6, IBV_WC_SUCCESS);
+            arrive(pair, 7, IBV_WC_REM_ACCESS_ERR);
+            arrive(pair, 8, IBV_WC_WR_FLUSH_ERR);
+            arrive(pair, 9, IBV_WC_RETRY_EXC_ERR);
+            poll_all(recvs ? &recv_cq : &send_cq);
+            for (uint32_t other = 0; other < PAIRS; other++)
+                check_failure(other, 7, other == pair ? IBV_WC_REM_ACCESS_ERR : 0);
+            close_pairs();
+        }
+    }
+}
+
+static void a_flush_is_no_cause(void)
+{
+    open_pairs();
+    arrive(1, 5, IBV_WC_WR_FLUSH_ERR);
+    poll_all(&send_cq);
+    check_failure(1, 0, 0);
+    arrive(1, 6, IBV_WC_LOC_PROT_ERR); /* the order of two completion queues is not that of the errors */
+    poll_all(&recv_cq);
+    check_failure(1, 6, IBV_WC_LOC_PROT_ERR);
+    close_pairs();
+}
+
+static void a_queue_pair_that_is_gone_is_not_looked_for(void)
+{
+    open_pairs();
+    CHECK_EQ(weft_qp_destroy(pairs[2]), 0);
+    weft_qp_free(pairs[2]);
+    arrive(2, 5, IBV_WC_REM_OP_ERR);
+    poll_all(&send_cq);
+    for (uint32_t other = 0; other < PAIRS; other++)
+        CHECK_EQ(driver.changes[other], 0);
+    struct weft_qp_limits limits = {.type = IBV_QPT_RC};
+    uint32_t qpn;
+    CHECK_EQ(weft_qp_create(&pd, &send_cq, &recv_cq, NULL, &limits, &pairs[2], &qpn), 0);
+    close_pairs();
+}
+
+static void a_reset_makes_it_as_new(void)
+{
+    struct weft_qp_attr attr = {.mask = IBV_QP_STATE, .state = IBV_QPS_RESET};
+
+    open_pairs();
+    arrive(1, 5, IBV_WC_REM_OP_ERR);
+    poll_all(&send_cq);
+    pairs[1]->run = 3;
+    driver.rc = EINVAL;
+    CHECK_EQ(weft_qp_modify(pairs[1], &attr), EINVAL);
+    CHECK_EQ(pairs[1]->refuses, WEFT_BAD_FAILED);
+    driver.rc = 0;
+    CHECK_EQ(weft_qp_modify(pairs[1], &attr), 0);
+    CHECK_EQ(pairs[1]->refuses, 0);
+    CHECK_EQ(pairs[1]->run, 0);
+    driver.changes[1] = 0;
+    arrive(1, 6, IBV_WC_REM_OP_ERR);
+    poll_all(&send_cq);
+    check_failure(1, 6, IBV_WC_REM_OP_ERR);
+    close_pairs();
+}
+
+int main(void)
+{
+    RUN(the_first_error_is_the_cause);
+    RUN(a_flush_is_no_cause);
+    RUN(a_queue_pair_that_is_gone_is_not_looked_for);
+    RUN(a_reset_makes_it_as_new);
+    return test_summary();
+}
