@@ -203,7 +203,7 @@ func (a *Arena) value(l *leaf[uint64], k uint64) (uint64, bool) {
 	case slotDel:
 		return 0, false
 	}
-	return l.get(k)
+	return l.search(k)
 }
 
 // sealed is a leaf's buffer in order of keys. No writer can come between, so there is nothing to seal.

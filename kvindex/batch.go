@@ -18,48 +18,22 @@ func (x *Index[V]) GetBatch(keys []uint64, values []V, found []bool) {
 	}
 }
 
-// getLanes does one pass. Each loop does for every key what a single lookup does next; the loops' iterations do not
-// depend on each other, so the processor runs ahead over those that wait for memory.
+// getLanes does one pass of three rounds, of which each asks for the memory that the next one needs of every key.
 func (x *Index[V]) getLanes(keys []uint64, values []V, found []bool) {
-	var nodes [lanes]*inner[V]
 	var leaves [lanes]*leaf[V]
-	root := x.tree()
-	for i := range keys {
-		nodes[i] = root
-	}
-	for leaves[0] == nil {
-		for i, k := range keys {
-			seg, at := nodes[i].route(k)
-			if seg.leaves != nil {
-				leaves[i] = seg.leaves[at].Load()
-			} else {
-				nodes[i] = seg.nodes[at].Load()
-			}
-		}
-	}
-	var touched uint64
-	var starts [lanes]int
 	for i, k := range keys {
-		l := leaves[i]
-		at := l.model.start(k)
-		starts[i] = at
-		if at < len(l.keys) {
-			touched |= l.keys[at] // asks for the line, and waits for nothing
-		}
+		leaves[i] = x.leafOf(k)
+		prefetchLeaf(leaves[i])
 	}
-	_ = touched
+	for i, k := range keys {
+		leaves[i].prefetch(k)
+	}
 	for i, k := range keys {
 		l := leaves[i]
 		if b := l.buf.Load(); b != nil {
-			values[i], found[i] = x.Get(k)
+			values[i], found[i] = l.getBuffered(b, k)
 			continue
 		}
-		at := predecessor(l.keys, starts[i], int(l.model.width), k)
-		if found[i] = at < len(l.keys) && l.keys[at] == k; found[i] {
-			values[i] = l.values[at]
-		} else {
-			var none V
-			values[i] = none
-		}
+		values[i], found[i] = l.search(k)
 	}
 }

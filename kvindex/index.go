@@ -70,13 +70,7 @@ func (x *Index[V]) leafOf(k uint64) *leaf[V] {
 func (x *Index[V]) Get(k uint64) (value V, ok bool) {
 	l := x.leafOf(k)
 	if b := l.buf.Load(); b != nil {
-		s := b.load()
-		switch slot, kind := b.newest(s, k, s.taken(), latest); kind {
-		case slotPut:
-			return b.values[slot], true
-		case slotDel:
-			return value, false
-		}
+		return l.getBuffered(b, k)
 	}
 	return l.get(k)
 }

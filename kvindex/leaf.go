@@ -45,8 +45,19 @@ func (l *leaf[V]) lowerBound(k uint64) int {
 	return i
 }
 
-// get returns the value in the arrays. Keys and values are usually not in any cache near the processor: the lines of
-// both are asked for before the search begins to wait for the first.
+// getBuffered looks in the leaf's buffer, then in its arrays.
+func (l *leaf[V]) getBuffered(b *buffer[V], k uint64) (value V, ok bool) {
+	s := b.load()
+	switch slot, kind := b.newest(s, k, s.taken(), latest); kind {
+	case slotPut:
+		return b.values[slot], true
+	case slotDel:
+		return value, false
+	}
+	return l.search(k)
+}
+
+// get is prefetch and search in one, with fewer instructions.
 func (l *leaf[V]) get(k uint64) (value V, ok bool) {
 	i := l.model.start(k)
 	if i+valueAhead < len(l.values) {
@@ -63,7 +74,22 @@ func (l *leaf[V]) get(k uint64) (value V, ok bool) {
 	return value, false
 }
 
-// prefetch asks for what a lookup of k reads.
+// search returns the value in the arrays.
+func (l *leaf[V]) search(k uint64) (value V, ok bool) {
+	i := l.model.start(k)
+	if l.model.width == leaf18 {
+		i += predecessor18((*[leaf18]uint64)(l.keys[i:]), k)
+	} else {
+		i = predecessor(l.keys, i, int(l.model.width), k)
+	}
+	if i < len(l.keys) && l.keys[i] == k {
+		return l.values[i], true
+	}
+	return value, false
+}
+
+// prefetch asks for what a search for k reads. Keys and values are usually not in any cache near the processor: the
+// lines of both come at the same time if they are asked for before the search begins to wait for the first.
 func (l *leaf[V]) prefetch(k uint64) {
 	if i := l.model.start(k); i+valueAhead < len(l.values) {
 		prefetchWindow(&l.keys[i], &l.values[i+valueAhead])

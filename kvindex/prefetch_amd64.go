@@ -11,3 +11,8 @@ func prefetchWindow(keys *uint64, value any)
 //
 //go:noescape
 func prefetchBuffer(buffer any)
+
+// prefetchLeaf asks for both cache lines of a leaf, a pointer to which it takes as an interface.
+//
+//go:noescape
+func prefetchLeaf(leaf any)

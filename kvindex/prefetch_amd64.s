@@ -20,3 +20,10 @@ TEXT ·prefetchBuffer(SB), NOSPLIT, $0-16
 	PREFETCHT0 192(AX)
 	PREFETCHT0 256(AX)
 	RET
+
+// func prefetchLeaf(leaf any)
+TEXT ·prefetchLeaf(SB), NOSPLIT, $0-16
+	MOVQ leaf_data+8(FP), AX
+	PREFETCHT0 (AX)
+	PREFETCHT0 64(AX)
+	RET

@@ -7,3 +7,6 @@ func prefetchWindow(*uint64, any) {}
 
 // prefetchBuffer does nothing either.
 func prefetchBuffer(any) {}
+
+// prefetchLeaf neither.
+func prefetchLeaf(any) {}

@@ -73,5 +73,5 @@ func (l *leaf[V]) valueBefore(b *buffer[V], slot int) (value V, ok bool) {
 	case slotDel:
 		return value, false
 	}
-	return l.get(b.keys[slot])
+	return l.search(b.keys[slot])
 }

@@ -56,7 +56,7 @@ func (w view[V]) get(k uint64) (value V, ok bool) {
 			return value, false
 		}
 	}
-	return l.get(k)
+	return l.search(k)
 }
 
 // written returns the leaf's buffer and how many of its slots a version has to look at. For an older version than the
@@ -78,16 +78,59 @@ func (l *leaf[V]) written(version uint64) (b *buffer[V], s slots, n int) {
 // ascend yields the pairs with lo <= key <= hi in rising order.
 func (w view[V]) ascend(lo, hi uint64, yield func(uint64, V) bool) {
 	for lo <= hi {
-		p := w.locate(lo)
-		end := hi
-		if !p.last && p.upper <= hi {
-			end = p.upper - 1
+		var l *leaf[V]
+		if w.version == latest {
+			// A short scan ends in its first leaf, which a plain descent finds; the range is needed only to go on.
+			l = w.index.leafOf(lo)
+			l.prefetch(lo)
+			if !l.ascend(latest, lo, hi, yield) {
+				return
+			}
 		}
-		if !p.leaf.ascend(w.version, lo, end, yield) || end == hi {
+		p := w.locate(lo)
+		switch {
+		case l != nil && p.leaf != l: // replaced meanwhile: go on behind what has been yielded
+			next := l.behind(lo)
+			if next == 0 {
+				return
+			}
+			lo = next
+			continue
+		case l == nil && !p.leaf.ascend(w.version, lo, p.end(hi), yield):
+			return
+		case p.last || p.upper > hi:
 			return
 		}
 		lo = p.upper
 	}
+}
+
+// end is the last key of the range, or hi.
+func (p *position[V]) end(hi uint64) uint64 {
+	if p.last {
+		return hi
+	}
+	return min(p.upper-1, hi)
+}
+
+// behind returns the key after the leaf's last one, or lo if that is larger; 0 after the largest key of all.
+func (l *leaf[V]) behind(lo uint64) uint64 {
+	if n := len(l.keys); n > 0 {
+		if l.keys[n-1] == math.MaxUint64 {
+			return 0
+		}
+		lo = max(lo, l.keys[n-1]+1)
+	}
+	b, s, n := l.written(latest)
+	for i := range n {
+		if kind := s.kind(i); kind != slotFree && kind != slotDead && b.keys[i] >= lo {
+			lo = b.keys[i] + 1
+		}
+		if lo == 0 {
+			return 0
+		}
+	}
+	return lo
 }
 
 // descend yields them in falling order.
