@@ -31,6 +31,17 @@ func main() {
 				out.Flush()
 			}
 		}
+		if slices.Contains(strings.Split(*run, ","), "memory") {
+			in := newInput(keys)
+			reportMemory(out, in)
+			reportTrees(out, in)
+			reportGoogle(out, in)
+		}
+		if slices.Contains(strings.Split(*run, ","), "stall") {
+			p9999, slowest := stalls(newInput(keys))
+			fmt.Fprintf(out, "stall\tkvindex\t%v\t[%v]\tread at 99.99 %% beside a writer, and the slowest\n", p9999, slowest)
+		}
+		out.Flush()
 	}
 	fmt.Printf("\n%s\n", loadAverage())
 }
@@ -52,19 +63,18 @@ func measure(out *tabwriter.Writer, b bench, in *input, rounds int) {
 	results := make([][]float64, len(b.contenders))
 	allocs := make([]float64, len(b.contenders))
 	bodies := make([]func() int, len(b.contenders))
-	for round := range rounds {
+	for range rounds {
 		for i, c := range b.contenders {
 			if bodies[i] == nil || b.fresh() {
 				bodies[i] = c.prepare(in)
 			}
 			runtime.GC()
-			ns, a := timed(bodies[i])
+			ns, a := timed(bodies[i], strings.HasSuffix(b.unit, "wall"))
 			results[i] = append(results[i], ns)
 			allocs[i] = a
 			if b.fresh() {
 				bodies[i] = nil
 			}
-			_ = round
 		}
 	}
 	for i, c := range b.contenders {
@@ -76,19 +86,21 @@ func measure(out *tabwriter.Writer, b bench, in *input, rounds int) {
 }
 
 // fresh tells whether a measurement uses up what it measures.
-func (b bench) fresh() bool { return strings.HasPrefix(b.name, "put") || b.name == "load" }
+func (b bench) fresh() bool {
+	return b.name == "put" || b.name == "load" || strings.HasPrefix(b.name, "ycsb")
+}
 
-// timed gives the nanoseconds of process CPU and the allocations an operation took, the collector's included where it
-// works in the background. For reads that is the wall time too.
-func timed(body func() int) (ns, allocs float64) {
+// timed gives the nanoseconds of process CPU that an operation took, the collector's included, or of wall time; and its
+// allocations.
+func timed(body func() int, wall bool) (ns, allocs float64) {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
-	start := processCPU()
+	start, cpu := time.Now(), processCPU()
 	n := body()
-	took := processCPU() - start
+	took := processCPU() - cpu
+	if wall {
+		took = time.Since(start)
+	}
 	runtime.ReadMemStats(&after)
 	return float64(took) / float64(n), float64(after.Mallocs-before.Mallocs) / float64(n)
 }
-
-// since is for what takes several goroutines, where wall time is what counts.
-func since(start time.Time, n int) float64 { return float64(time.Since(start)) / float64(n) }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"log"
+	"math/rand/v2"
 	"slices"
 
 	googlebtree "github.com/google/btree"
@@ -20,13 +21,17 @@ var benches = []bench{
 	{"scan10", "ns", []contender{{"kvindex", scanIndex}, {"google", scanGoogle}, {"tidwall", scanTidwall}}},
 	{"load", "ns", []contender{{"kvindex", loadIndex}, {"tidwall", loadTidwall}}},
 	{"put", "ns CPU", []contender{{"kvindex", putIndex}, {"kvindex blind", putBlindIndex}, {"google", putGoogle}, {"tidwall", putTidwall}}},
+	{"churned", "ns", []contender{{"kvindex", getChurned}}},
+	shared,
+	ycsb(mixes[0]), ycsb(mixes[1]), ycsb(mixes[2]), ycsb(mixes[3]), ycsb(mixes[4]), ycsb(mixes[5]),
+	{"zipf", "ns", []contender{{"kvindex", zipfIndex}, {"tidwall", zipfTidwall}}},
 }
 
 func benchNames() (names []string) {
 	for _, b := range benches {
 		names = append(names, b.name)
 	}
-	return names
+	return append(names, "memory", "stall")
 }
 
 // sink keeps what is read alive.
@@ -71,6 +76,37 @@ func getIndex(in *input) func() int {
 		}
 		return len(in.probes)
 	}
+}
+
+// getChurned is get after random writes to every leaf.
+func getChurned(in *input) func() int {
+	x := loaded(in)
+	churn(x, in.keys)
+	return func() int {
+		for _, k := range in.probes {
+			v, _ := x.Get(k)
+			sink += v
+		}
+		return len(in.probes)
+	}
+}
+
+// zipfProbes are keys by a true Zipf distribution whose ranks are spread over the keys.
+func zipfProbes(in *input) []uint64 {
+	z := newZipf(float64(len(in.keys)), zeta(len(in.keys)), rand.New(rand.NewPCG(46, 0)))
+	p := make([]uint64, probes)
+	for i := range p {
+		p[i] = in.shuffle[min(int(z.next()), len(in.keys)-1)]
+	}
+	return p
+}
+
+func zipfIndex(in *input) func() int {
+	return getIndex(&input{keys: in.keys, probes: zipfProbes(in)})
+}
+
+func zipfTidwall(in *input) func() int {
+	return getTidwall(&input{keys: in.keys, probes: zipfProbes(in)})
 }
 
 func getGoogle(in *input) func() int {
