@@ -226,7 +226,7 @@ func (a *Arena) patch(k uint64) error {
 	t := a.config.trainer(a.config.LeafEpsilon)
 	var m merged[uint64]
 	m.keys, m.values = l.merge(writes)
-	m.pieces = t.retrain(m.keys)
+	m.pieces = t.retrain(m.keys, l.model.eps == 0)
 	at := path[len(path)-1]
 	work := patcher[uint64]{a.config, a.sealed, func(uint64, []*leaf[uint64], ...*old[uint64]) {}}
 	s := work.spliceLeaves(at, l, m)

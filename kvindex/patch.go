@@ -108,7 +108,7 @@ func (x *Index[V]) patch(k uint64, l *leaf[V]) {
 	if same {
 		m.pieces = []piece{{len(m.keys), l.model}}
 	} else {
-		m.pieces = t.retrain(m.keys)
+		m.pieces = t.retrain(m.keys, l.model.eps == 0)
 	}
 	if len(m.pieces) > 1 || shrunk(l, m.keys, t) {
 		n.mu.Unlock()

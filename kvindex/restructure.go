@@ -93,7 +93,7 @@ func (x patcher[V]) spliceLeaves(at step[V], l *leaf[V], m merged[V]) splice[V] 
 			break
 		}
 		m = x.joined(m, n, right)
-		m.pieces = t.retrain(m.keys)
+		m.pieces = t.retrain(m.keys, l.model.eps == 0)
 		s.replaced++
 		if right {
 			end = next
@@ -185,7 +185,7 @@ func (s splice[V]) into(n *inner[V], cfg Config) []*inner[V] {
 			entries = append(n.segs[first].entries(), entries...)
 		}
 	}
-	segs := slices.Concat(n.segs[:first], makeSegments(entries, t.retrain(pivotsOf(entries))), n.segs[last+1:n.count])
+	segs := slices.Concat(n.segs[:first], makeSegments(entries, t.retrain(pivotsOf(entries), n.segs[first].model.eps == 0)), n.segs[last+1:n.count])
 	return groupSegments(segs, cfg)
 }
 
@@ -242,7 +242,7 @@ func joinNodes[V any](n, neighbour *inner[V], right bool, cfg Config) []*inner[V
 		n, neighbour = neighbour, n
 	}
 	entries := slices.Concat(n.segs[n.count-1].entries(), neighbour.segs[0].entries())
-	pieces := cfg.trainer(cfg.InnerEpsilon).retrain(pivotsOf(entries))
+	pieces := cfg.trainer(cfg.InnerEpsilon).retrain(pivotsOf(entries), false)
 	segs := slices.Concat(n.segs[:n.count-1], makeSegments(entries, pieces), neighbour.segs[1:neighbour.count])
 	return groupSegments(segs, cfg)
 }

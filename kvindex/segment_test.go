@@ -130,7 +130,7 @@ func TestRetrainCutsAllKeys(t *testing.T) {
 		for range 200 {
 			keys := clusters(random, 5+random.IntN(140))
 			keys = keys[:min(len(keys), 144)]
-			sizes, models := kvindex.Retrain(keys, kvindex.Config{Search: search})
+			sizes, models := kvindex.Retrain(keys, kvindex.Config{Search: search}, random.IntN(2) == 0)
 			if len(keys) > 128 {
 				require.Greater(t, len(sizes), 1)
 			}

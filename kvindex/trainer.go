@@ -57,21 +57,23 @@ func (t trainer) first(keys []uint64) piece {
 }
 
 // retrain cuts the keys of a node that has changed: into one piece where one will do, otherwise into pieces of at most
-// retrainBound.
-func (t trainer) retrain(keys []uint64) []piece {
+// retrainBound. A cheap line comes first. Where none fits and the node has been plain, it stays plain: searching for the
+// best line each time would cost more than it brings, and splits make learned nodes again.
+func (t trainer) retrain(keys []uint64, plain bool) []piece {
 	if len(keys) == 0 {
 		return []piece{{}}
 	}
-	fits := len(keys) <= t.capacity
 	if t.search == SearchPlain {
-		return t.plain(keys, fits)
+		return t.plain(keys)
 	}
-	sparse := trainer{t.eps, t.retrainBound(), t.search}
-	if !fits {
-		return t.unlessShort(keys, sparse.load(keys), sparse.capacity*2/3)
+	if len(keys) > t.capacity {
+		return t.unlessShort(keys, t.sparse(keys), t.retrainBound()*2/3)
 	}
 	if m, n := fit(keys, halves(keys), t.eps); n == len(keys) {
 		return []piece{{n, m}}
+	}
+	if plain && t.search == SearchAuto {
+		return t.plain(keys)
 	}
 	pieces := t.load(keys)
 	if len(pieces) == 1 {
@@ -80,20 +82,36 @@ func (t trainer) retrain(keys []uint64) []piece {
 	if pieces = t.unlessShort(keys, pieces, learnedRun); pieces[0].model.eps == 0 {
 		return pieces
 	}
-	return sparse.load(keys)
+	return t.sparse(keys)
+}
+
+// sparse cuts keys into equal pieces of at most retrainBound, and again those that no line fits.
+func (t trainer) sparse(keys []uint64) []piece {
+	bound := t.retrainBound()
+	count := (len(keys) + bound - 1) / bound
+	pieces := make([]piece, 0, count)
+	for i := range count {
+		part := keys[i*len(keys)/count : (i+1)*len(keys)/count]
+		if m, n := fit(part, halves(part), t.eps); n == len(part) {
+			pieces = append(pieces, piece{n, m})
+		} else {
+			pieces = append(pieces, t.load(part)...)
+		}
+	}
+	return pieces
 }
 
 // unlessShort gives plain pieces instead where the learned ones carry fewer keys than run on average.
 func (t trainer) unlessShort(keys []uint64, pieces []piece, run int) []piece {
 	if t.search == SearchAuto && len(keys) < run*len(pieces) {
-		return t.plain(keys, len(keys) <= t.capacity)
+		return t.plain(keys)
 	}
 	return pieces
 }
 
 // plain cuts keys into equal pieces that are searched whole: one where they fit, otherwise pieces of half the capacity.
-func (t trainer) plain(keys []uint64, fits bool) []piece {
-	if fits {
+func (t trainer) plain(keys []uint64) []piece {
+	if len(keys) <= t.capacity {
 		return []piece{{len(keys), plainModel(len(keys))}}
 	}
 	count := (len(keys)*2 + t.capacity - 1) / t.capacity
