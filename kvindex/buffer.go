@@ -88,6 +88,27 @@ func (b *buffer[V]) newest(s slots, k uint64, n int, version uint64) (slot int, 
 	return 0, slotFree
 }
 
+// written tells whether all of the first n slots have been committed.
+func (s slots) written(n int) bool {
+	const low = 0x55555555 // the lower bit of each slot
+	all := uint64(1)<<(slotBits*uint(n)) - 1
+	return (uint64(s)^uint64(s)>>1)&low == low&all
+}
+
+// latest is newest for the latest version. Mostly all slots have been committed, and it compares nothing but keys.
+func (b *buffer[V]) latest(s slots, k uint64) (slot int, kind uint64) {
+	n := s.taken()
+	if !s.written(n) {
+		return b.newest(s, k, n, latest)
+	}
+	for i := n - 1; i >= 0; i-- {
+		if b.keys[i] == k {
+			return i, s.kind(i)
+		}
+	}
+	return 0, slotFree
+}
+
 // settle kills the slots below n that are still being filled, and returns the word: its first n slots never change.
 func (b *buffer[V]) settle(n int) slots {
 	for {

@@ -47,8 +47,10 @@ func (l *leaf[V]) lowerBound(k uint64) int {
 
 // getBuffered looks in the leaf's buffer, then in its arrays.
 func (l *leaf[V]) getBuffered(b *buffer[V], k uint64) (value V, ok bool) {
+	prefetchBuffer(b)
+	l.prefetch(k)
 	s := b.load()
-	switch slot, kind := b.newest(s, k, s.taken(), latest); kind {
+	switch slot, kind := b.latest(s, k); kind {
 	case slotPut:
 		return b.values[slot], true
 	case slotDel:
