@@ -6,6 +6,9 @@ RUN ?= .
 # What test-hw must not skip, and the build tags of what it tests: make test-hw WEFT_REQUIRE=verbs TAGS=efa
 WEFT_REQUIRE ?= verbs
 TAGS ?=
+# How long make soak-kvindex goes on, and what is given to it or to make bench-kvindex.
+SOAK ?= 10m
+ARGS ?=
 
 # Sources that are tracked or about to be; what .gitignore names is nobody's style to check.
 sources = git ls-files -z --cached --others --exclude-standard --
@@ -13,7 +16,7 @@ tool = go tool -modfile=tools/go.mod
 
 .DEFAULT_GOAL := help
 .PHONY: help deps demo test lint fmt fmt-check csrc cross downstream test-rxe rxe-shell test-rxe-two-hosts test-docker \
-  test-fresh bench-rxe test-hw api-coverage
+  test-fresh bench-rxe bench-kvindex soak-kvindex test-hw api-coverage
 
 help: ## This list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-20s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -67,6 +70,12 @@ test-fresh: deps ## `make demo` and `make test` in a bare Debian root that has o
 
 bench-rxe: deps ## Weft against perftest on soft-RoCE, in one boot
 	docker/rxe/bench.sh
+
+bench-kvindex: deps ## The index against B-trees and binary search, interleaved; ARGS='-sets uniform1M -run get,put'
+	cd kvindex/bench && go run . $(ARGS)
+
+soak-kvindex: deps ## The index against a reference for SOAK= (10m); ARGS='-soak.seed 7' repeats a run
+	go test -count=1 -timeout=0 -run='^TestSoak$$' -v ./kvindex -soak=$(SOAK) $(ARGS)
 
 test-hw: deps ## All tests on this machine's own devices; WEFT_REQUIRE= and TAGS=
 	WEFT_REQUIRE='$(WEFT_REQUIRE)' go test -count=1 -tags='$(TAGS)' ./...
