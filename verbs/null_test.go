@@ -615,6 +615,14 @@ func TestNullMemoryWindows(t *testing.T) {
 		wcs := n.take(t)
 		require.Len(t, wcs, 1)
 		require.Equal(t, verbs.WCBindMW, wcs[0].Opcode)
+		n.null.Fail(map[verbs.MWType]string{verbs.MWType1: "bind_mw", verbs.MWType2: "post_send"}[typ], 0, int(syscall.ENOMEM), 0)
+		_, err = a.BindMW(mw, cfg)
+		require.ErrorIs(t, err, verbs.ErrQueueFull)
+		require.Equal(t, key, mw.RKey(), "what was not posted changes nothing")
+		again, err := a.BindMW(mw, cfg)
+		require.NoError(t, err)
+		require.Equal(t, key+1, again)
+		n.take(t)
 		for _, change := range []func(*verbs.BindConfig){
 			func(c *verbs.BindConfig) { c.Length = 4096 },
 			func(c *verbs.BindConfig) { c.Addr--; c.Addr -= 64 },

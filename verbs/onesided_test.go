@@ -280,3 +280,51 @@ func TestDrain(t *testing.T) {
 		require.True(t, err == nil || errors.Is(err, verbs.ErrFlushed), "%v", err)
 	}
 }
+
+// A peer that posts no receive: the retries run out, and the error says so.
+func TestPeerWithoutReceives(t *testing.T) {
+	n := newNode(t)
+	a, b := n.queuePair(t, verbs.RC), n.queuePair(t, verbs.RC)
+	endA, err := a.Init(n.gid, remoteAccess)
+	require.NoError(t, err)
+	endB, err := b.Init(n.gid, remoteAccess)
+	require.NoError(t, err)
+	require.NoError(t, a.Connect(endB, verbs.ConnectConfig{RNRRetry: 1}))
+	require.NoError(t, b.Connect(endA, verbs.ConnectConfig{MinRNRTimer: 10}))
+	_, err = a.PostSend([]verbs.SendWR{{Opcode: verbs.OpSend, Flags: verbs.SendSignaled}}, nil)
+	require.NoError(t, err)
+	require.ErrorIs(t, poll(t, n.cq, 1)[0].Err(), verbs.WCRNRRetryExceeded)
+	require.ErrorIs(t, a.Err(), verbs.WCRNRRetryExceeded)
+}
+
+// The header takes its room in a receive of a shared queue as in any other.
+func TestDatagramsIntoASharedReceiveQueue(t *testing.T) {
+	n := newNode(t)
+	srq, err := n.pd.CreateSRQ(verbs.SRQConfig{MaxWR: 8})
+	require.NoError(t, err)
+	closeAtEnd(t, srq)
+	b, err := n.pd.CreateQP(verbs.QPConfig{Type: verbs.UD, SendCQ: n.cq, RecvCQ: n.cq, MaxSendWR: 4, SRQ: srq})
+	require.NoError(t, err)
+	closeAtEnd(t, b)
+	require.NoError(t, b.Activate(1, qkey))
+	a := n.datagrams(t)
+	ah, err := n.pd.CreateAH(verbs.AHConfig{Port: 1, GIDIndex: n.gid.Index, RemoteGID: n.gid.GID})
+	require.NoError(t, err)
+	closeAtEnd(t, ah)
+	source, sourceMR := n.region(t, 4096, verbs.AccessLocalWrite)
+	target, targetMR := n.region(t, 4096, verbs.AccessLocalWrite)
+	fill(source, 1)
+	_, err = srq.PostRecv([]verbs.RecvWR{{ID: 5, NumSGE: 1}}, []verbs.SGE{sge(targetMR, 0, verbs.GRHSize+100)})
+	require.NoError(t, err)
+	_, err = a.PostSend([]verbs.SendWR{{Opcode: verbs.OpSend, NumSGE: 1, AH: ah.Ref(), RemoteQPN: b.Num(), RemoteQKey: qkey}},
+		[]verbs.SGE{sge(sourceMR, 0, 100)})
+	require.NoError(t, err)
+	wc := poll(t, n.cq, 1)[0]
+	require.NoError(t, wc.Err())
+	require.Equal(t, uint64(5), wc.ID)
+	require.Equal(t, uint32(verbs.GRHSize+100), wc.ByteLen)
+	require.Equal(t, source[:100], target[verbs.GRHSize:][:100])
+	from, ok := verbs.SourceGID(&wc, target)
+	require.True(t, ok)
+	require.Equal(t, n.gid.GID, from)
+}

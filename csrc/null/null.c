@@ -129,6 +129,7 @@ static void *null_fail(int err)
 }
 
 #include "queue.c"
+#include "srq.c"
 
 static int null_close_device(struct ibv_context *context)
 {

@@ -18,13 +18,6 @@ struct null_send {
     enum ibv_wc_opcode opcode;
 };
 
-struct null_srq {
-    struct ibv_srq srq;
-    struct ibv_srq_attr attr;
-    uint32_t head, tail;
-    uint64_t *ids;
-};
-
 struct null_qp {
     struct ibv_qp qp;
     struct ibv_qp_attr attr;
@@ -336,58 +329,6 @@ static int null_post_recv(struct ibv_qp *q, struct ibv_recv_wr *wr, struct ibv_r
     return rc;
 }
 
-static int null_post_srq_recv(struct ibv_srq *s, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
-{
-    struct null_srq *srq = (struct null_srq *)(void *)s;
-    int rc = 0;
-    for (; wr != NULL && rc == 0; wr = rc == 0 ? wr->next : wr) {
-        if (null_refuses(null_of(s->context), CALL_post_srq_recv))
-            rc = null_of(s->context)->faults[CALL_post_srq_recv].rc;
-        else if (srq->tail - srq->head == srq->attr.max_wr)
-            rc = ENOMEM;
-        else
-            srq->ids[srq->tail++ % srq->attr.max_wr] = wr->wr_id;
-    }
-    if (rc != 0)
-        *bad = wr;
-    return rc;
-}
-
-static struct ibv_srq *null_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *init)
-{
-    NULL_POINTER(pd->context, ibv_create_srq);
-    struct null_srq *srq = null_make(pd->context, sizeof(*srq));
-    if (srq == NULL)
-        return NULL;
-    srq->srq = (struct ibv_srq){.context = pd->context, .pd = pd};
-    srq->attr = init->attr;
-    srq->ids = calloc(init->attr.max_wr, sizeof(*srq->ids));
-    return &srq->srq;
-}
-
-static int null_modify_srq(struct ibv_srq *srq, struct ibv_srq_attr *attr, int mask)
-{
-    NULL_RESULT(srq->context, ibv_modify_srq);
-    if ((mask & IBV_SRQ_MAX_WR) != 0)
-        return EOPNOTSUPP;
-    ((struct null_srq *)(void *)srq)->attr.srq_limit = attr->srq_limit;
-    return 0;
-}
-
-static int null_query_srq(struct ibv_srq *srq, struct ibv_srq_attr *attr)
-{
-    NULL_RESULT(srq->context, ibv_query_srq);
-    *attr = ((struct null_srq *)(void *)srq)->attr;
-    return 0;
-}
-
-static int null_destroy_srq(struct ibv_srq *srq)
-{
-    NULL_RESULT(srq->context, ibv_destroy_srq);
-    free(((struct null_srq *)(void *)srq)->ids);
-    return null_free(srq->context, srq);
-}
-
 static struct ibv_qp *null_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *init)
 {
     struct weft_null *n = null_of(pd->context);
@@ -416,21 +357,29 @@ static struct ibv_qp *null_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr 
     return &qp->qp;
 }
 
+#define NULL_CHANGE(bit, field)                                                                                        \
+    if ((mask & (bit)) != 0)                                                                                           \
+    to->field = from->field
+
+static void null_change(struct ibv_qp_attr *to, const struct ibv_qp_attr *from, int mask)
+{
+    NULL_CHANGE(IBV_QP_STATE, qp_state);
+    NULL_CHANGE(IBV_QP_AV, ah_attr);
+    NULL_CHANGE(IBV_QP_PATH_MTU, path_mtu);
+    NULL_CHANGE(IBV_QP_TIMEOUT, timeout);
+    NULL_CHANGE(IBV_QP_RETRY_CNT, retry_cnt);
+    NULL_CHANGE(IBV_QP_RNR_RETRY, rnr_retry);
+    NULL_CHANGE(IBV_QP_MIN_RNR_TIMER, min_rnr_timer);
+    NULL_CHANGE(IBV_QP_MAX_QP_RD_ATOMIC, max_rd_atomic);
+    NULL_CHANGE(IBV_QP_MAX_DEST_RD_ATOMIC, max_dest_rd_atomic);
+}
+
 static int null_modify_qp(struct ibv_qp *q, struct ibv_qp_attr *attr, int mask)
 {
     struct null_qp *qp = null_qp(q);
     NULL_RESULT(q->context, ibv_modify_qp);
     null_lock(null_of(q->context));
-    if ((mask & IBV_QP_STATE) != 0)
-        qp->attr.qp_state = attr->qp_state;
-    if ((mask & IBV_QP_AV) != 0)
-        qp->attr.ah_attr = attr->ah_attr;
-    if ((mask & IBV_QP_PATH_MTU) != 0)
-        qp->attr.path_mtu = attr->path_mtu;
-    if ((mask & IBV_QP_TIMEOUT) != 0)
-        qp->attr.timeout = attr->timeout;
-    if ((mask & IBV_QP_MIN_RNR_TIMER) != 0)
-        qp->attr.min_rnr_timer = attr->min_rnr_timer;
+    null_change(&qp->attr, attr, mask);
     if (qp->attr.qp_state == IBV_QPS_RESET) {
         qp->given_back = qp->reported = qp->completed = qp->posted;
         qp->head = qp->tail;

@@ -70,6 +70,35 @@ static void ud_send_carries_its_peer(void)
     CHECK_EQ(wr.wr.ud.remote_qkey, 0x80010000);
 }
 
+static void atomics_carry_their_operands(void)
+{
+    static const uint32_t opcodes[] = {IBV_WR_ATOMIC_CMP_AND_SWP, IBV_WR_ATOMIC_FETCH_AND_ADD};
+
+    for (int i = 0; i < 2; i++) {
+        struct ibv_send_wr wr = sent(IBV_QPT_RC, (struct weft_send_wr){.opcode = opcodes[i],
+                                                                       .remote_addr = 0xfedcba9876543210,
+                                                                       .compare_add = 0x1111111111111111,
+                                                                       .swap = 0x2222222222222222,
+                                                                       .rkey = 0x89abcdef});
+        CHECK_EQ(wr.opcode, opcodes[i]);
+        CHECK(wr.wr.atomic.remote_addr == 0xfedcba9876543210);
+        CHECK(wr.wr.atomic.compare_add == 0x1111111111111111);
+        CHECK(wr.wr.atomic.swap == 0x2222222222222222);
+        CHECK_EQ(wr.wr.atomic.rkey, 0x89abcdef);
+    }
+}
+
+static void invalidations_carry_their_key(void)
+{
+    static const uint32_t opcodes[] = {IBV_WR_LOCAL_INV, IBV_WR_SEND_WITH_INV};
+
+    for (int i = 0; i < 2; i++) {
+        struct ibv_send_wr wr =
+            sent(IBV_QPT_UC, (struct weft_send_wr){.opcode = opcodes[i], .imm = 5, .rkey = 0x01020304});
+        CHECK_EQ(wr.invalidate_rkey, 0x01020304);
+    }
+}
+
 /* Identifier, entries and their place in the list of each request that the driver took. */
 static void check_order(post *p, const struct batch *b)
 {
@@ -221,6 +250,8 @@ int main(void)
     RUN(immediates_go_out_in_network_order);
     RUN(rc_send_carries_its_fields);
     RUN(ud_send_carries_its_peer);
+    RUN(atomics_carry_their_operands);
+    RUN(invalidations_carry_their_key);
     RUN(long_posts_are_chains_of_256_in_order);
     RUN(a_request_may_have_no_entries);
     RUN(an_empty_post_does_not_reach_the_driver);

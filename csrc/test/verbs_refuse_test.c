@@ -271,17 +271,21 @@ static void a_queue_never_fills_with_nothing_signaled(void)
 /* What the driver did not take is not in the queue. */
 static void a_partial_post_counts_what_was_taken(void)
 {
-    struct weft_qp qp = qp_of(IBV_QPT_RC);
+    static const uint32_t runs[] = {10, 11, 0, 1, 2}; /* after so many were taken; ten were there before */
     struct batch b = batch_of(5, 1);
-    uint32_t accepted;
 
     b.sends[1].flags = IBV_SEND_SIGNALED;
-    fake.refuse = "post";
-    fake.rc = ENOMEM;
-    driver.refuse_at = 3;
-    CHECK_EQ(post_sends(&qp, &b, &accepted), ENOMEM);
-    CHECK_EQ(accepted, 3);
-    CHECK_EQ(qp.run, 1);
+    for (uint32_t i = 0; i < b.n; i++) {
+        struct weft_qp qp = qp_of(IBV_QPT_RC);
+        uint32_t accepted;
+        qp.run = 10;
+        fake.refuse = "post";
+        fake.rc = ENOMEM;
+        driver.refuse_at = i;
+        CHECK_EQ(post_sends(&qp, &b, &accepted), ENOMEM);
+        CHECK_EQ(accepted, i);
+        CHECK_EQ(qp.run, runs[i]);
+    }
     batch_free(&b);
 }
 
