@@ -286,3 +286,63 @@ func TestEpochs(t *testing.T) {
 	require.NoError(t, idle.Close())
 	require.NoError(t, a.Verify())
 }
+
+// meddler is a memory whose owner does something between two reads.
+type meddler struct {
+	kvindex.Memory
+	wait int
+	do   func()
+}
+
+func (m *meddler) tick() {
+	if m.wait--; m.wait == -1 {
+		m.do()
+	}
+}
+
+func (m *meddler) Load64(offset uint64) (uint64, error) {
+	m.tick()
+	return m.Memory.Load64(offset)
+}
+
+func (m *meddler) LoadLine(offset uint64, line *[8]uint64) error {
+	m.tick()
+	return m.Memory.LoadLine(offset, line)
+}
+
+// TestLookupNoticesReuse changes and reuses memory before each read of a lookup in turn: the answer is right, or none.
+func TestLookupNoticesReuse(t *testing.T) {
+	moved := 0
+	for wait, finished := 0, false; !finished; wait++ {
+		a := newArena(t, 1<<13, small)
+		for k := range uint64(60) {
+			_, _, err := a.Put(k, k+1000)
+			require.NoError(t, err)
+		}
+		finished = true
+		m := &meddler{a.Memory(), wait, func() {
+			finished = false
+			for round := range uint64(6) {
+				for k := range uint64(60) {
+					var err error
+					if k%2 == 1 && round%2 == 0 {
+						_, _, err = a.Delete(k)
+					} else if k != 30 {
+						_, _, err = a.Put(k, k+2000)
+					}
+					require.NoError(t, err)
+				}
+				require.NoError(t, a.Flush())
+			}
+		}}
+		v, ok, err := kvindex.Lookup(m, 30)
+		if err != nil {
+			require.ErrorIs(t, err, kvindex.ErrMoved)
+			moved++
+			continue
+		}
+		require.True(t, ok, "before read %d", wait)
+		require.Equal(t, uint64(1030), v, "before read %d", wait)
+	}
+	require.NotZero(t, moved)
+}

@@ -220,6 +220,16 @@ func keyZero(t *testing.T) {
 	require.True(t, ok)
 	k, _, _ = x.Min()
 	require.Equal(t, uint64(1), k)
+	belowFirst(t)
+}
+
+func belowFirst(t *testing.T) {
+	x := load(t, []uint64{1 << 40, 1 << 41}, small)
+	for k := uint64(1 << 39); k > 1<<39-300; k-- {
+		x.Put(k, ^k)
+	}
+	require.NoError(t, x.Verify())
+	require.Equal(t, 302, x.Len())
 }
 
 func lognormalDepth(t *testing.T) {
