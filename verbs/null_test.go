@@ -107,10 +107,10 @@ func TestNullDeviceAttributes(t *testing.T) {
 	require.Equal(t, time.Second+500, clock)
 	key, err := n.ctx.PKey(1, 0)
 	require.NoError(t, err)
-	require.Equal(t, uint16(0xffff), key)
+	require.Equal(t, uint16(0x8123), key)
 	_, err = n.ctx.PKey(1, 1)
 	require.ErrorIs(t, err, syscall.EINVAL)
-	index, err := n.ctx.PKeyIndex(1, 0xffff)
+	index, err := n.ctx.PKeyIndex(1, 0x8123)
 	require.NoError(t, err)
 	require.Zero(t, index)
 	_, err = n.ctx.PKeyIndex(1, 0x7fff)
@@ -409,6 +409,7 @@ func TestNullAsyncEventsNameTheirObject(t *testing.T) {
 		}
 		require.Equal(t, want, <-n.ctx.Events(), "%v", want.Type)
 	}
+	require.Equal(t, 2, n.null.Calls("ibv_ack_async_event"), "of the events that hold an object")
 	_, err = qp.State()
 	require.NoError(t, err, "another port's trouble is not ours")
 }
@@ -741,9 +742,10 @@ func TestNullAHOfADatagram(t *testing.T) {
 
 func TestNullSharedReceiveQueue(t *testing.T) {
 	n := newNull(t, nil)
-	srq, err := n.pd.CreateSRQ(verbs.SRQConfig{MaxWR: 8})
+	srq, err := n.pd.CreateSRQ(verbs.SRQConfig{MaxWR: 7})
 	require.NoError(t, err)
 	closeAtEnd(t, srq)
+	require.Equal(t, verbs.SRQConfig{MaxWR: 8, MaxSGE: 1}, srq.Config(), "what was granted")
 	cq, err := n.ctx.CreateCQ(verbs.CQConfig{Depth: 16})
 	require.NoError(t, err)
 	closeAtEnd(t, cq)

@@ -30,6 +30,7 @@ static struct ibv_srq *null_create_srq(struct ibv_pd *pd, struct ibv_srq_init_at
     if (srq == NULL)
         return NULL;
     srq->srq = (struct ibv_srq){.context = pd->context, .pd = pd};
+    init->attr.max_wr = null_mask(init->attr.max_wr) + 1; /* as rxe does */
     srq->attr = init->attr;
     srq->ids = calloc(init->attr.max_wr, sizeof(*srq->ids));
     return &srq->srq;
