@@ -116,7 +116,10 @@ func (w walker) child(b *arenaBlock, k uint64, p *place) (seg arenaBlock, slot, 
 	}
 	var line [lineWords]uint64
 	reference := b.at + uint64(1+s)*lineBytes
-	if err = w.memory.LoadLine(reference, &line); err != nil {
+	if err = w.memory.LoadLine(reference, &line); err == nil {
+		err = w.still(b.at, b.line[0])
+	}
+	if err != nil {
 		return seg, 0, 0, err
 	}
 	if seg, err = w.open(reference+4*8, line[4], kindSegment); err != nil {
@@ -138,7 +141,9 @@ func (w walker) child(b *arenaBlock, k uint64, p *place) (seg arenaBlock, slot, 
 		p.last = false
 	}
 	slot = childSlot(seg.at, n, i)
-	at, err = w.memory.Load64(slot)
+	if at, err = w.memory.Load64(slot); err == nil {
+		err = w.still(seg.at, seg.line[0]) // before the offset is followed
+	}
 	return seg, slot, at, err
 }
 
@@ -195,6 +200,9 @@ func (w walker) get(b *arenaBlock, k uint64) (value uint64, ok bool, err error) 
 func (w walker) buffer(b *arenaBlock) (s slots, buf *buffer[uint64], err error) {
 	buf = new(buffer[uint64])
 	at, err := w.memory.Load64(b.at + 8*leafBuffer)
+	if err == nil {
+		err = w.still(b.at, b.line[0])
+	}
 	if err != nil || at == 0 {
 		return 0, buf, err
 	}
