@@ -1,4 +1,4 @@
-/* The null provider: the context, its faults, and what it says about itself. What is made on it is in the other files. */
+/* The null provider: the context, its faults, and what it says about itself. What is made on it is in other files. */
 #include <endian.h>
 #include <errno.h>
 #include <infiniband/verbs.h>
