@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/weftrdma/weft/internal/cgotest"
+	"github.com/weftrdma/weft/internal/rdmatest"
 	"github.com/weftrdma/weft/verbs"
 )
 
@@ -74,6 +75,18 @@ func (n *nullNode) take(t testing.TB) []verbs.WC {
 	got, err := n.cq.Poll(wcs)
 	require.NoError(t, err)
 	return wcs[:got]
+}
+
+// nextEvent waits for the next asynchronous event.
+func (n *nullNode) nextEvent(t testing.TB) verbs.AsyncEvent {
+	t.Helper()
+	select {
+	case event := <-n.ctx.Events():
+		return event
+	case <-rdmatest.Context(t, 20*time.Second).Done():
+		t.Fatal("no event")
+		return verbs.AsyncEvent{}
+	}
 }
 
 func TestNullDeviceAttributes(t *testing.T) {
@@ -365,13 +378,13 @@ func TestNullCQErrorIsSurfaced(t *testing.T) {
 	n := newNull(t, nil)
 	require.NoError(t, n.null.Complete(n.cq.Raw(), cgotest.Completion{ID: 1}))
 	n.null.Report(uint32(verbs.EventCQErr), 0, n.cq.Raw())
-	require.ErrorIs(t, n.cq.Wait(t.Context()), verbs.ErrCQFailed)
-	event := <-n.ctx.Events()
+	require.ErrorIs(t, n.cq.Wait(rdmatest.Context(t, 20*time.Second)), verbs.ErrCQFailed)
+	event := n.nextEvent(t)
 	require.Equal(t, verbs.AsyncEvent{Type: verbs.EventCQErr, CQ: n.cq}, event)
 	require.Len(t, n.take(t), 1, "what is there comes first")
 	_, err := n.cq.Poll(make([]verbs.WC, 1))
 	require.ErrorIs(t, err, verbs.ErrCQFailed)
-	require.ErrorIs(t, n.cq.Wait(t.Context()), verbs.ErrCQFailed)
+	require.ErrorIs(t, n.cq.Wait(rdmatest.Context(t, 20*time.Second)), verbs.ErrCQFailed)
 }
 
 // An overflow, which reservations exclude for what queue pairs complete by themselves.
@@ -383,7 +396,7 @@ func TestNullOverflowIsReported(t *testing.T) {
 	for range 3 {
 		require.NoError(t, n.null.Complete(cq.Raw(), cgotest.Completion{}))
 	}
-	require.Equal(t, verbs.AsyncEvent{Type: verbs.EventCQErr, CQ: cq}, <-n.ctx.Events())
+	require.Equal(t, verbs.AsyncEvent{Type: verbs.EventCQErr, CQ: cq}, n.nextEvent(t))
 }
 
 func TestNullAsyncEventsNameTheirObject(t *testing.T) {
@@ -407,7 +420,7 @@ func TestNullAsyncEventsNameTheirObject(t *testing.T) {
 		default:
 			n.null.Report(uint32(want.Type), uint32(want.Port), nil)
 		}
-		require.Equal(t, want, <-n.ctx.Events(), "%v", want.Type)
+		require.Equal(t, want, n.nextEvent(t), "%v", want.Type)
 	}
 	require.Equal(t, 2, n.null.Calls("ibv_ack_async_event"), "of the events that hold an object")
 	_, err = qp.State()
@@ -518,12 +531,12 @@ func TestNullDrain(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, n.null.Complete(n.cq.Raw(), cgotest.Completion{ID: 1000, QPN: b.Num()}))
 	var ids []uint64
-	require.NoError(t, a.Drain(t.Context(), func(wc *verbs.WC) { ids = append(ids, wc.ID) }))
+	require.NoError(t, a.Drain(rdmatest.Context(t, 20*time.Second), func(wc *verbs.WC) { ids = append(ids, wc.ID) }))
 	require.Len(t, ids, 65)
 	require.Contains(t, ids, uint64(1000), "a completion of another queue pair is not lost")
 
 	n.null.Fail("post_send", 0, int(syscall.EIO), 0)
-	require.ErrorIs(t, b.Drain(t.Context(), func(*verbs.WC) {}), syscall.EIO)
+	require.ErrorIs(t, b.Drain(rdmatest.Context(t, 20*time.Second), func(*verbs.WC) {}), syscall.EIO)
 	stuck, _ := n.connected(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
@@ -547,7 +560,7 @@ func TestNullSharedChannel(t *testing.T) {
 	require.ErrorIs(t, channel.Close(), syscall.EBUSY)
 	require.NoError(t, n.null.Complete(cqs[2].Raw(), cgotest.Completion{}))
 	require.NoError(t, n.null.Complete(cqs[0].Raw(), cgotest.Completion{}))
-	ready, err := channel.Wait(t.Context(), nil)
+	ready, err := channel.Wait(rdmatest.Context(t, 20*time.Second), nil)
 	require.NoError(t, err)
 	require.ElementsMatch(t, []*verbs.CQ{cqs[0], cqs[2]}, ready)
 	require.Equal(t, 2, n.null.Calls("ibv_ack_cq_events"))
@@ -583,10 +596,10 @@ func TestNullAHCache(t *testing.T) {
 	require.NotSame(t, first, renewed)
 
 	n.null.Report(uint32(verbs.EventGIDChange), 2, nil)
-	<-n.ctx.Events()
+	n.nextEvent(t)
 	require.Equal(t, 2, cache.Len(), "of another port")
 	n.null.Report(uint32(verbs.EventGIDChange), 1, nil)
-	<-n.ctx.Events()
+	n.nextEvent(t)
 	require.Zero(t, cache.Len())
 	_, err = cache.Get(verbs.AHConfig{Port: 1})
 	require.ErrorIs(t, err, syscall.EINVAL)

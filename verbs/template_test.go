@@ -3,6 +3,7 @@
 package verbs_test
 
 import (
+	"fmt"
 	"syscall"
 	"testing"
 
@@ -63,6 +64,7 @@ func TestNullTemplateTellsWhereItStops(t *testing.T) {
 		n.null.Fail("post_send", i, -int(syscall.ENOMEM), 0)
 		accepted, err := template.Post(patches)
 		require.ErrorIs(t, err, verbs.ErrQueueFull)
+		require.ErrorContains(t, err, fmt.Sprintf("QP %d: work request %d of 20", []*verbs.QP{a, b}[i/10].Num(), i))
 		require.Equal(t, i, accepted)
 		require.Len(t, n.take(t), i)
 	}
