@@ -210,7 +210,7 @@ func (a *Arena) value(l *leaf[uint64], k uint64) (uint64, bool) {
 func (a *Arena) sealed(l *leaf[uint64], into *[maxBuffer]write[uint64]) ([]write[uint64], uint64) {
 	var b buffer[uint64]
 	s := a.written(l, &b)
-	d := b.collect(s, s.taken(), latest)
+	d := b.collect(s, s.taken(), latest, whole)
 	for i, slot := range d.slots[:d.n] {
 		into[i] = write[uint64]{b.keys[slot], s.kind(int(slot)) == slotDel, b.values[slot]}
 	}

@@ -75,7 +75,7 @@ func (d *decoder) whole() (*inner[uint64], error) {
 		return nil, err
 	}
 	v := verifier[uint64]{config: d.config, version: func() uint64 { return 0 }}
-	_, err = v.inner(root, bounds{0, math.MaxUint64}, "root")
+	_, err = v.inner(root, whole, "root")
 	return root, err
 }
 

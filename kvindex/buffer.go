@@ -142,10 +142,13 @@ type delta struct {
 	version uint64 // of the newest write
 }
 
-// collect gathers what the first n slots hold for a version.
-func (b *buffer[V]) collect(s slots, n int, version uint64) (d delta) {
+// collect gathers what the first n slots hold for a version, of the keys within a range.
+func (b *buffer[V]) collect(s slots, n int, version uint64, r bounds) (d delta) {
 	for i := n - 1; i >= 0; i-- {
 		if kind := s.kind(i); kind == slotFree || kind == slotDead || b.version(i) > version {
+			continue
+		}
+		if k := b.keys[i]; k < r.least || k > r.most {
 			continue
 		}
 		d.version = max(d.version, b.version(i))

@@ -11,7 +11,7 @@ type write[V any] struct {
 func (x *Index[V]) sealed(l *leaf[V], into *[maxBuffer]write[V]) (ws []write[V], version uint64) {
 	b := x.buffer(l)
 	s := b.seal()
-	d := b.collect(s, maxBuffer, latest)
+	d := b.collect(s, maxBuffer, latest, whole)
 	for i, slot := range d.slots[:d.n] {
 		into[i] = write[V]{b.keys[slot], s.kind(int(slot)) == slotDel, b.values[slot]}
 	}

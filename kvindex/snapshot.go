@@ -149,12 +149,9 @@ func (l *leaf[V]) count(version, lo, hi uint64) int {
 	if taken == 0 {
 		return n
 	}
-	d := b.collect(s, taken, version)
+	d := b.collect(s, taken, version, bounds{lo, hi})
 	for _, slot := range d.slots[:d.n] {
 		k := b.keys[slot]
-		if k < lo || k > hi {
-			continue
-		}
 		switch _, exists := l.find(k); {
 		case exists && s.kind(int(slot)) == slotDel:
 			n--

@@ -12,12 +12,15 @@ import (
 // It may run beside readers and writers.
 func (x *Index[V]) Verify() error {
 	v := verifier[V]{config: x.config, version: x.version.Load}
-	_, err := v.inner(x.tree(), bounds{0, math.MaxUint64}, "root")
+	_, err := v.inner(x.tree(), whole, "root")
 	return err
 }
 
-// bounds are the least and the greatest key that may stand below a node.
+// bounds are the least and the greatest key of a range.
 type bounds struct{ least, most uint64 }
+
+// whole is the range of all keys.
+var whole = bounds{0, math.MaxUint64}
 
 type verifier[V any] struct {
 	config  Config

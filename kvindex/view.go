@@ -153,15 +153,9 @@ func (l *leaf[V]) ascend(version, lo, hi uint64, yield func(uint64, V) bool) boo
 	i := l.lowerBound(lo)
 	b, s, n := l.written(version)
 	if n > 0 {
-		d := b.collect(s, n, version)
+		d := b.collect(s, n, version, bounds{lo, hi})
 		for _, slot := range d.slots[:d.n] {
 			k := b.keys[slot]
-			if k < lo {
-				continue
-			}
-			if k > hi {
-				break
-			}
 			for ; i < len(l.keys) && l.keys[i] < k; i++ {
 				if !yield(l.keys[i], l.values[i]) {
 					return false
@@ -192,16 +186,10 @@ func (l *leaf[V]) descend(version, lo, hi uint64, yield func(uint64, V) bool) bo
 	}
 	b, s, n := l.written(version)
 	if n > 0 {
-		d := b.collect(s, n, version)
+		d := b.collect(s, n, version, bounds{lo, hi})
 		for at := d.n - 1; at >= 0; at-- {
 			slot := d.slots[at]
 			k := b.keys[slot]
-			if k > hi {
-				continue
-			}
-			if k < lo {
-				break
-			}
 			for ; i >= 0 && l.keys[i] > k; i-- {
 				if !yield(l.keys[i], l.values[i]) {
 					return false
