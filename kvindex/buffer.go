@@ -96,8 +96,7 @@ func (s slots) written(n int) bool {
 }
 
 // latest is newest for the latest version. Mostly all slots have been committed, and it compares nothing but keys.
-func (b *buffer[V]) latest(s slots, k uint64) (slot int, kind uint64) {
-	n := s.taken()
+func (b *buffer[V]) latest(s slots, k uint64, n int) (slot int, kind uint64) {
 	if !s.written(n) {
 		return b.newest(s, k, n, latest)
 	}
@@ -113,6 +112,9 @@ func (b *buffer[V]) latest(s slots, k uint64) (slot int, kind uint64) {
 func (b *buffer[V]) settle(n int) slots {
 	for {
 		w := b.word.Load()
+		if slots(w).written(n) {
+			return slots(w)
+		}
 		dead := w
 		for i := range n {
 			if slots(w).kind(i) == slotFree {

@@ -50,7 +50,7 @@ func (l *leaf[V]) getBuffered(b *buffer[V], k uint64) (value V, ok bool) {
 	prefetchBuffer(b)
 	l.prefetch(k)
 	s := b.load()
-	switch slot, kind := b.latest(s, k); kind {
+	switch slot, kind := b.latest(s, k, s.taken()); kind {
 	case slotPut:
 		return b.values[slot], true
 	case slotDel:

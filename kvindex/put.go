@@ -67,7 +67,7 @@ func (x *Index[V]) buffer(l *leaf[V]) *buffer[V] {
 // valueBefore returns what the key of a committed slot was before it, in the order of slots. Writes in lower slots that
 // have not committed are made to start over, so that they come after.
 func (l *leaf[V]) valueBefore(b *buffer[V], slot int) (value V, ok bool) {
-	switch at, kind := b.newest(b.settle(slot), b.keys[slot], slot, latest); kind {
+	switch at, kind := b.latest(b.settle(slot), b.keys[slot], slot); kind {
 	case slotPut:
 		return b.values[at], true
 	case slotDel:
