@@ -104,8 +104,7 @@ func locate[V any](n *inner[V], k uint64, path *[]step[V]) position[V] {
 }
 
 // bottom descends to the node above the leaf of k.
-func (x *Index[V]) bottom(k uint64) (n *inner[V], slot *atomic.Pointer[leaf[V]]) {
-	n = x.tree()
+func bottom[V any](n *inner[V], k uint64) (*inner[V], *atomic.Pointer[leaf[V]]) {
 	for {
 		seg, i := n.route(k)
 		if seg.leaves != nil {

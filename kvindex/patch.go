@@ -93,7 +93,11 @@ func (m merged[V]) leaves(pivot uint64) []entry[V] {
 // patch replaces a leaf whose buffer is full by leaves that hold the buffer's writes. It returns when that is done, by
 // the caller or by another goroutine.
 func (x *Index[V]) patch(k uint64, l *leaf[V]) {
-	n, slot := x.bottom(k)
+	root := x.root.Load()
+	if root == nil {
+		return // closed meanwhile
+	}
+	n, slot := bottom(root, k)
 	n.mu.Lock()
 	if n.retired || slot.Load() != l {
 		n.mu.Unlock()
