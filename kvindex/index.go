@@ -75,8 +75,9 @@ func (x *Index[V]) Get(k uint64) (value V, ok bool) {
 	return l.get(k)
 }
 
-// Close ends the use of the index: any later call panics, and the memory is the collector's. A call that is
-// under way finishes as if it had come before, or panics as if it had come after. It refuses, and changes nothing, while snapshots are open. It may be called again.
+// Close ends the use of the index: any later call panics, and the memory is the collector's. A call that is under way
+// finishes as if it had come before, or panics as if it had come after. Close refuses, and changes nothing, while
+// snapshots are open. It may be called again.
 func (x *Index[V]) Close() error {
 	x.structure.Lock()
 	defer x.structure.Unlock()
