@@ -80,16 +80,17 @@ type messenger struct {
 }
 
 // fill posts as many receives as fit.
-func (m *messenger) fill() error { return m.post(benchDepth) }
-
-func (m *messenger) post(n int) error {
-	var wrs [benchDepth]verbs.RecvWR
-	var sges [benchDepth]verbs.SGE
-	for i := range n {
-		wrs[i] = verbs.RecvWR{ID: recvID, NumSGE: 1}
-		sges[i] = sge(m.mr, 4096, verbs.GRHSize+messageSize)
+func (m *messenger) fill() error {
+	for range benchDepth {
+		if err := m.post(); err != nil {
+			return err
+		}
 	}
-	_, err := m.qp.PostRecv(wrs[:n], sges[:n])
+	return nil
+}
+
+func (m *messenger) post() error {
+	_, err := m.qp.PostRecv([]verbs.RecvWR{{ID: recvID, NumSGE: 1}}, []verbs.SGE{sge(m.mr, 4096, verbs.GRHSize+messageSize)})
 	return err
 }
 
@@ -126,8 +127,12 @@ func (m *messenger) send() error {
 
 // receive waits for a message, and gives its place back to the queue.
 func (m *messenger) receive(ctx context.Context) error {
+	spin := verbs.MaxSpin
+	if m.sleeps {
+		spin = 0
+	}
 	for spins := 0; m.here == 0; spins++ {
-		n, err := m.cq.Poll(m.wcs[:])
+		n, err := m.cq.PollSpin(m.wcs[:], spin)
 		if err == nil && n == 0 && m.sleeps {
 			n, err = m.sleep(ctx)
 		}
@@ -147,7 +152,7 @@ func (m *messenger) receive(ctx context.Context) error {
 		}
 	}
 	m.here--
-	return m.post(1)
+	return m.post()
 }
 
 // sleep waits for an event unless there is a completion after all.
