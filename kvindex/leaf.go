@@ -62,10 +62,10 @@ func (l *leaf[V]) getBuffered(b *buffer[V], k uint64) (value V, ok bool) {
 // get is prefetch and search in one, with fewer instructions.
 func (l *leaf[V]) get(k uint64) (value V, ok bool) {
 	i := l.model.start(k)
-	if i+valueAhead < len(l.values) {
-		prefetchWindow(&l.keys[i], &l.values[i+valueAhead])
-	}
 	if l.model.width == leaf18 {
+		if i+valueAhead < len(l.values) {
+			prefetchWindow(&l.keys[i], &l.values[i+valueAhead])
+		}
 		i += predecessor18((*[leaf18]uint64)(l.keys[i:]), k)
 	} else {
 		i = predecessor(l.keys, i, int(l.model.width), k)
@@ -91,9 +91,10 @@ func (l *leaf[V]) search(k uint64) (value V, ok bool) {
 }
 
 // prefetch asks for what a search for k reads. Keys and values are usually not in any cache near the processor: the
-// lines of both come at the same time if they are asked for before the search begins to wait for the first.
+// lines of both come at the same time if they are asked for before the search begins to wait for the first. In a leaf that
+// is searched whole there is nothing to foresee.
 func (l *leaf[V]) prefetch(k uint64) {
-	if i := l.model.start(k); i+valueAhead < len(l.values) {
+	if i := l.model.start(k); l.model.width == leaf18 && i+valueAhead < len(l.values) {
 		prefetchWindow(&l.keys[i], &l.values[i+valueAhead])
 	}
 }
