@@ -76,6 +76,15 @@ func TestLearnedShare(t *testing.T) {
 	} {
 		require.GreaterOrEqual(t, load(t, keys, kvindex.Config{}).Stats().LearnedShare, 0.95, name)
 	}
+	var rough []uint64 // runs of 20 far apart: no line carries two
+	for run := range uint64(5000) {
+		for k := range uint64(20) {
+			rough = append(rough, run<<40+k)
+		}
+	}
+	s := load(t, rough, kvindex.Config{}).Stats()
+	require.Zero(t, s.LearnedShare, "%+v", s)
+	require.Less(t, s.Overhead, 10.0)
 	require.Less(t, load(t, uniform(random, 200_000), kvindex.Config{}).Stats().Overhead, 2.0)
 	require.Less(t, load(t, realKeys(t, "word_prefix8"), kvindex.Config{}).Stats().Overhead, 10.0)
 	require.Less(t, load(t, realKeys(t, "word_prefix8"), kvindex.Config{Search: kvindex.SearchLearned}).Stats().Overhead, 10.0)
