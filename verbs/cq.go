@@ -25,8 +25,14 @@ type CQ struct {
 
 	mu       sync.Mutex
 	depth    int
-	reserved int          // of depth, by queue pairs
-	srqs     map[*SRQ]int // how many queue pairs bring a shared queue's receives here
+	reserved int // of depth, by queue pairs
+	srqs     map[*SRQ]srqShare
+}
+
+// srqShare is what a shared receive queue takes of a completion queue that its receives come to.
+type srqShare struct {
+	qps      int // that bring them here
+	reserved int
 }
 
 // CQConfig says how to make a completion queue.
@@ -139,25 +145,31 @@ func (cq *CQ) release(n int) {
 func (cq *CQ) join(srq *SRQ) error {
 	cq.mu.Lock()
 	defer cq.mu.Unlock()
-	if cq.srqs[srq] == 0 {
-		if err := cq.take(srq.attr.MaxWR); err != nil {
+	share := cq.srqs[srq]
+	if share.qps == 0 {
+		share.reserved = srq.Config().MaxWR
+		if err := cq.take(share.reserved); err != nil {
 			return err
 		}
 	}
 	if cq.srqs == nil {
-		cq.srqs = make(map[*SRQ]int)
+		cq.srqs = make(map[*SRQ]srqShare)
 	}
-	cq.srqs[srq]++
+	share.qps++
+	cq.srqs[srq] = share
 	return nil
 }
 
 func (cq *CQ) leave(srq *SRQ) {
 	cq.mu.Lock()
 	defer cq.mu.Unlock()
-	if cq.srqs[srq]--; cq.srqs[srq] == 0 {
-		delete(cq.srqs, srq)
-		cq.reserved -= srq.attr.MaxWR
+	share := cq.srqs[srq]
+	if share.qps--; share.qps > 0 {
+		cq.srqs[srq] = share
+		return
 	}
+	delete(cq.srqs, srq)
+	cq.reserved -= share.reserved
 }
 
 // fail is the device's word that the queue is lost.

@@ -1,6 +1,7 @@
 package verbs
 
 import (
+	"sync/atomic"
 	"unsafe"
 
 	"github.com/weftrdma/weft/internal/life"
@@ -18,9 +19,8 @@ const (
 // MW is a memory window: a remote key for part of a region, which can be given and taken back without registering.
 type MW struct {
 	life life.Object
-	typ  MWType
 	ptr  unsafe.Pointer // struct ibv_mw *
-	rkey uint32
+	rkey atomic.Uint32
 }
 
 // AllocMW makes a memory window, bound to nothing. Where the device has none of the type, the error wraps
@@ -41,7 +41,8 @@ func (pd *PD) AllocMW(typ MWType) (*MW, error) {
 	if err != nil {
 		return nil, err
 	}
-	mw := &MW{typ: typ, ptr: ptr, rkey: rkey}
+	mw := &MW{ptr: ptr}
+	mw.rkey.Store(rkey)
 	if err := mw.life.Init("memory window", &pd.life, mw.dealloc); err != nil {
 		return nil, closeAfter(err, mw.dealloc)
 	}
@@ -58,7 +59,7 @@ func (mw *MW) dealloc() error { return cDeallocMW(mw.ptr) }
 func (mw *MW) Close() error { return mw.life.Close() }
 
 // RKey is the key of the last binding that was posted.
-func (mw *MW) RKey() uint32 { return mw.rkey }
+func (mw *MW) RKey() uint32 { return mw.rkey.Load() }
 
 // Raw returns the struct ibv_mw pointer, for calls that this package does not have.
 func (mw *MW) Raw() unsafe.Pointer { return mw.ptr }
@@ -108,6 +109,6 @@ func (qp *QP) BindMW(mw *MW, cfg BindConfig) (rkey uint32, err error) {
 	if result != 0 {
 		return 0, qp.postError("ibv_bind_mw", result, 0, 1, 0)
 	}
-	mw.rkey = rkey
+	mw.rkey.Store(rkey)
 	return rkey, nil
 }

@@ -788,7 +788,14 @@ func TestNullSharedReceiveQueue(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, 3, limit)
 	require.ErrorIs(t, srq.SetLimit(9), syscall.EINVAL)
+	n.null.Fail("ibv_modify_srq", 0, int(syscall.EOPNOTSUPP), 0)
 	require.ErrorIs(t, srq.Resize(16), errors.ErrUnsupported)
+	require.NoError(t, srq.Resize(16))
+	require.Equal(t, 16, srq.Config().MaxWR)
+	for _, qp := range qps { // give back what they took
+		require.NoError(t, qp.Close())
+	}
+	require.Zero(t, cq.Reserved())
 	for _, bad := range []verbs.SRQConfig{{}, {MaxWR: 1 << 20}, {MaxWR: 1, MaxSGE: 99}} {
 		_, err = n.pd.CreateSRQ(bad)
 		require.ErrorIs(t, err, syscall.EINVAL)

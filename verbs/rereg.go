@@ -15,8 +15,8 @@ const (
 )
 
 // ChangeAccess changes what may be done with the region, in place. Its keys change as well; nothing that uses them may be in
-// flight. Where the device cannot do it the error wraps [errors.ErrUnsupported] and the region is as it was; after another
-// error it may be of no use any more, which the error says.
+// flight, and no other call on the region. Where the device cannot do it the error wraps [errors.ErrUnsupported] and the
+// region is as it was; after another error it may be of no use any more, which the error says.
 //
 // Implements:
 //

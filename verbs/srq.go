@@ -2,6 +2,7 @@ package verbs
 
 import (
 	"fmt"
+	"sync"
 	"unsafe"
 
 	"github.com/weftrdma/weft/internal/life"
@@ -13,7 +14,9 @@ type SRQ struct {
 	pd   *PD
 	ptr  unsafe.Pointer // struct weft_srq *
 	raw  unsafe.Pointer // struct ibv_srq *
-	attr SRQConfig      // as granted
+
+	mu   sync.Mutex
+	attr SRQConfig // as granted
 }
 
 // SRQConfig says how to make a shared receive queue. The device may grant more.
@@ -83,7 +86,11 @@ func (srq *SRQ) destroy() error {
 func (srq *SRQ) Close() error { return srq.life.Close() }
 
 // Config returns what the device granted.
-func (srq *SRQ) Config() SRQConfig { return srq.attr }
+func (srq *SRQ) Config() SRQConfig {
+	srq.mu.Lock()
+	defer srq.mu.Unlock()
+	return srq.attr
+}
 
 // Raw returns the struct ibv_srq pointer, for calls that this package does not have.
 func (srq *SRQ) Raw() unsafe.Pointer { return srq.raw }
@@ -98,8 +105,8 @@ func (srq *SRQ) SetLimit(limit int) error {
 		return err
 	}
 	defer srq.life.Exit()
-	if limit < 0 || limit > srq.attr.MaxWR {
-		return invalid("limit of SRQ: %d, it holds %d", limit, srq.attr.MaxWR)
+	if holds := srq.Config().MaxWR; limit < 0 || limit > holds {
+		return invalid("limit of SRQ: %d, it holds %d", limit, holds)
 	}
 	return cModifySRQ(srq.ptr, &srqAttr{limit: uint32(limit)}, srqLimit)
 }
@@ -115,6 +122,8 @@ func (srq *SRQ) Resize(maxWR int) error {
 	if err := cfg.validate(srq.pd.ctx.name, &srq.pd.ctx.attr); err != nil {
 		return err
 	}
+	srq.mu.Lock()
+	defer srq.mu.Unlock()
 	if err := cModifySRQ(srq.ptr, &srqAttr{maxWR: uint32(maxWR)}, srqMaxWR); err != nil {
 		return err
 	}
@@ -153,7 +162,7 @@ func (srq *SRQ) PostRecv(wrs []RecvWR, sges []SGE) (accepted int, err error) {
 	if result == 0 {
 		return accepted, nil
 	}
-	limits := qpLimits{maxRecvSGE: uint32(srq.attr.MaxSGE)}
+	limits := qpLimits{maxRecvSGE: uint32(srq.Config().MaxSGE)}
 	err = limits.postError("SRQ", "ibv_post_srq_recv", result, accepted, len(wrs), len(sges))
 	if result < 0 {
 		accepted = 0

@@ -39,9 +39,17 @@ static struct ibv_srq *null_create_srq(struct ibv_pd *pd, struct ibv_srq_init_at
 static int null_modify_srq(struct ibv_srq *srq, struct ibv_srq_attr *attr, int mask)
 {
     NULL_RESULT(srq->context, ibv_modify_srq);
-    if ((mask & IBV_SRQ_MAX_WR) != 0)
-        return EOPNOTSUPP;
-    ((struct null_srq *)(void *)srq)->attr.srq_limit = attr->srq_limit;
+    struct null_srq *n = (struct null_srq *)(void *)srq;
+    if ((mask & IBV_SRQ_LIMIT) != 0)
+        n->attr.srq_limit = attr->srq_limit;
+    if ((mask & IBV_SRQ_MAX_WR) == 0)
+        return 0;
+    if (n->head != n->tail)
+        return EBUSY;
+    free(n->ids);
+    n->ids = calloc(attr->max_wr, sizeof(*n->ids));
+    n->attr.max_wr = attr->max_wr;
+    n->head = n->tail = 0;
     return 0;
 }
 
