@@ -19,12 +19,12 @@ var benches = []bench{
 	{"get", "ns", []contender{{"kvindex", getIndex}, {"google", getGoogle}, {"tidwall", getTidwall}, {"binary search", getBinary}}},
 	{"batch64", "ns", []contender{{"kvindex", batchIndex}}},
 	{"scan10", "ns", []contender{{"kvindex", scanIndex}, {"google", scanGoogle}, {"tidwall", scanTidwall}}},
-	{"load", "ns", []contender{{"kvindex", loadIndex}, {"tidwall", loadTidwall}}},
+	{"load", "ns CPU", []contender{{"kvindex", loadIndex}, {"tidwall", loadTidwall}}},
 	{"put", "ns CPU", []contender{{"kvindex", putIndex}, {"kvindex blind", putBlindIndex}, {"google", putGoogle}, {"tidwall", putTidwall}}},
 	{"churned", "ns", []contender{{"kvindex", getChurned}}},
 	shared,
 	ycsb(mixes[0]), ycsb(mixes[1]), ycsb(mixes[2]), ycsb(mixes[3]), ycsb(mixes[4]), ycsb(mixes[5]),
-	{"zipf", "ns", []contender{{"kvindex", zipfIndex}, {"tidwall", zipfTidwall}}},
+	{"zipf", "ns", []contender{{"kvindex", zipfian(getIndex)}, {"tidwall", zipfian(getTidwall)}}},
 }
 
 func benchNames() (names []string) {
@@ -91,22 +91,23 @@ func getChurned(in *input) func() int {
 	}
 }
 
-// zipfProbes are keys by a true Zipf distribution whose ranks are spread over the keys.
-func zipfProbes(in *input) []uint64 {
-	z := newZipf(float64(len(in.keys)), zeta(len(in.keys)), rand.New(rand.NewPCG(46, 0)))
-	p := make([]uint64, probes)
-	for i := range p {
-		p[i] = in.shuffle[min(int(z.next()), len(in.keys)-1)]
+// zipfian makes a contender's reads follow a true Zipf distribution, whose ranks are spread over the keys.
+func zipfian(prepare func(*input) func() int) func(*input) func() int {
+	return func(in *input) func() int {
+		z := newZipf(float64(len(in.keys)), zeta(len(in.keys)), rand.New(rand.NewPCG(46, 0)))
+		all := make([]uint64, probes)
+		for i := range all {
+			all[i] = in.shuffle[min(int(z.next()), len(in.keys)-1)]
+		}
+		drawn, next := &input{keys: in.keys}, 0
+		body := prepare(drawn)
+		return func() int {
+			n := len(in.probes)
+			drawn.probes = all[next:][:n]
+			next = (next + n) % (probes - n + 1)
+			return body()
+		}
 	}
-	return p
-}
-
-func zipfIndex(in *input) func() int {
-	return getIndex(&input{keys: in.keys, probes: zipfProbes(in)})
-}
-
-func zipfTidwall(in *input) func() int {
-	return getTidwall(&input{keys: in.keys, probes: zipfProbes(in)})
 }
 
 func getGoogle(in *input) func() int {
@@ -159,7 +160,7 @@ const scanned = 10
 func scanIndex(in *input) func() int {
 	x := loaded(in)
 	return func() int {
-		for _, k := range in.probes[:probes/5] {
+		for _, k := range in.probes {
 			n := 0
 			for _, v := range x.From(k) {
 				sink += v
@@ -168,14 +169,14 @@ func scanIndex(in *input) func() int {
 				}
 			}
 		}
-		return probes / 5
+		return len(in.probes)
 	}
 }
 
 func scanGoogle(in *input) func() int {
 	t := googleTree(in.keys)
 	return func() int {
-		for _, k := range in.probes[:probes/5] {
+		for _, k := range in.probes {
 			n := 0
 			t.AscendGreaterOrEqual(pair{key: k}, func(p pair) bool {
 				sink += p.value
@@ -183,14 +184,14 @@ func scanGoogle(in *input) func() int {
 				return n < scanned
 			})
 		}
-		return probes / 5
+		return len(in.probes)
 	}
 }
 
 func scanTidwall(in *input) func() int {
 	t := tidwallMap(in.keys)
 	return func() int {
-		for _, k := range in.probes[:probes/5] {
+		for _, k := range in.probes {
 			n := 0
 			t.Ascend(k, func(_, v uint64) bool {
 				sink += v
@@ -198,7 +199,7 @@ func scanTidwall(in *input) func() int {
 				return n < scanned
 			})
 		}
-		return probes / 5
+		return len(in.probes)
 	}
 }
 
