@@ -96,12 +96,6 @@ func TestPortFlapAndMovedGID(t *testing.T) {
 	n.postTo(t, a, mr)
 }
 
-// postTo writes to mr and waits.
-func (n *node) postTo(t testing.TB, qp *verbs.QP, mr *verbs.MR) {
-	t.Helper()
-	n.post(t, qp, verbs.SendWR{Opcode: verbs.OpWrite, RemoteAddr: mr.Addr(), RKey: mr.RKey()}, sge(mr, 0, 8))
-}
-
 // An event that was asked for solicited completions comes for those alone.
 func TestSolicitedEvents(t *testing.T) {
 	n := newNode(t)

@@ -49,6 +49,12 @@ func (n *node) queuePairToItself(t testing.TB) *verbs.QP {
 	return qp
 }
 
+// postTo writes to mr and waits.
+func (n *node) postTo(t testing.TB, qp *verbs.QP, mr *verbs.MR) {
+	t.Helper()
+	n.post(t, qp, verbs.SendWR{Opcode: verbs.OpWrite, RemoteAddr: mr.Addr(), RKey: mr.RKey()}, sge(mr, 0, 8))
+}
+
 func sge(mr *verbs.MR, offset, length int) verbs.SGE {
 	return verbs.SGE{Addr: mr.Addr() + uint64(offset), Length: uint32(length), LKey: mr.LKey()}
 }
