@@ -17,8 +17,8 @@
 //	                └─ QP (on its CQs) ── Template
 //
 // Each has Close. Closing what others stand on is refused with EBUSY and changes nothing; closing twice does nothing; a
-// call on a closed object gives an error that wraps [net.ErrClosed]. Nothing is freed by the garbage collector, since a
-// NIC goes on writing to memory that Go no longer knows.
+// call on a closed object gives an error that wraps [net.ErrClosed]. Nothing that a NIC can reach is freed by the garbage
+// collector, since a NIC goes on writing to memory that Go no longer knows.
 //
 // # Memory
 //
