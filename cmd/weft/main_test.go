@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"net/netip"
 	"os"
 	"path/filepath"
+	"regexp"
 	"runtime/debug"
 	"testing"
 
@@ -38,6 +40,16 @@ func TestHelp(t *testing.T) {
 			require.Contains(t, out, text, command)
 		}
 	}
+}
+
+// Whoever reaches the address can write files into the folder: others than this machine's only if somebody said so.
+func TestReceiverListensOnLoopbackUnlessTold(t *testing.T) {
+	_, out, _ := weft(t, "recv", "--help")
+	listen := regexp.MustCompile(`--listen address .*\(default "(.*)"\)`).FindStringSubmatch(out)
+	require.NotNil(t, listen, out)
+	address, err := netip.ParseAddrPort(listen[1])
+	require.NoError(t, err)
+	require.True(t, address.Addr().IsLoopback(), "%v", address)
 }
 
 func TestWrongCommandLines(t *testing.T) {
