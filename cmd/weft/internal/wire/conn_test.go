@@ -29,19 +29,26 @@ func pipe(t *testing.T, timeout time.Duration) (*wire.Conn, net.Conn) {
 // tcp is a connection over loopback.
 func tcp(t *testing.T) (a, b *wire.Conn) {
 	t.Helper()
+	dialled, accepted := sockets(t)
+	return wire.NewConn(dialled, patience), wire.NewConn(accepted, patience)
+}
+
+// sockets are the ends of a TCP connection over loopback. Unlike those of a net.Pipe they still take deadlines when the
+// other end is closed.
+func sockets(t *testing.T) (dialled, accepted net.Conn) {
+	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	defer l.Close()
-	dialled, err := net.DialTimeout("tcp", l.Addr().String(), patience)
+	dialled, err = net.DialTimeout("tcp", l.Addr().String(), patience)
 	require.NoError(t, err)
-	accepted, err := l.Accept()
+	accepted, err = l.Accept()
 	require.NoError(t, err)
-	a, b = wire.NewConn(dialled, patience), wire.NewConn(accepted, patience)
 	t.Cleanup(func() {
-		_ = a.Close()
-		_ = b.Close()
+		_ = dialled.Close()
+		_ = accepted.Close()
 	})
-	return a, b
+	return dialled, accepted
 }
 
 func TestConn(t *testing.T) {
@@ -87,12 +94,11 @@ func TestConnRefusesStrangers(t *testing.T) {
 func TestConnCutShort(t *testing.T) {
 	b := golden(t, "file-file")
 	for _, cut := range []int{1, 11, 12, len(b) - 1} {
-		c, other := pipe(t, patience)
-		go func() {
-			_, _ = other.Write(b[:cut])
-			_ = other.Close()
-		}()
-		_, err := c.Receive()
+		end, other := sockets(t)
+		_, err := other.Write(b[:cut])
+		require.NoError(t, err)
+		require.NoError(t, other.Close())
+		_, err = wire.NewConn(end, patience).Receive()
 		require.ErrorIs(t, err, io.ErrUnexpectedEOF)
 	}
 }
