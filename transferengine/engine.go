@@ -136,9 +136,9 @@ func open(config Config) (*Engine, error) {
 func checkRail(r rail.Rail) error {
 	caps := r.Caps()
 	switch {
-	case caps.MaxMessage == 0 || caps.MaxBatch < 1:
+	case caps.MaxLength == 0 || caps.MaxBatch < 1:
 		return fmt.Errorf("%s: writes of at most %d bytes in batches of at most %d: %w",
-			r.Name(), caps.MaxMessage, caps.MaxBatch, syscall.EINVAL)
+			r.Name(), caps.MaxLength, caps.MaxBatch, syscall.EINVAL)
 	case !caps.ImmSource:
 		return fmt.Errorf("%s: does not tell who sent an immediate: %w", r.Name(), errors.ErrUnsupported)
 	case len(railKind(r.Name())) > maxKind || railKind(r.Name()) == "":

@@ -47,7 +47,7 @@ func (e *Engine) Claimed() int {
 
 // Layout is a request without an engine.
 type Layout struct {
-	Length, MaxMessage        uint64
+	Length, MaxLength         uint64
 	LocalPages, RemotePages   []uint32
 	LocalStride, RemoteStride uint64
 	Shards                    uint64
@@ -56,18 +56,18 @@ type Layout struct {
 
 // Writes lays out a request in batches, of which accept says how many writes are accepted; phases are the writes that may
 // be posted before, and after, the others completed.
-func (l Layout) Writes(batch int, accept func(n int) int) (phases [][]rail.Write) {
-	p := plan{shards: l.Shards, maxMessage: l.MaxMessage, hasImm: l.HasImm, ordered: l.Ordered, imm: 7}
+func (l Layout) Writes(batch int, accept func(n int) int) (phases [][]rail.Op) {
+	p := plan{shards: l.Shards, maxLength: l.MaxLength, hasImm: l.HasImm, ordered: l.Ordered, imm: 7}
 	if l.LocalPages == nil {
 		p.cutBytes(l.Length)
 	} else {
 		p.localStride, p.remoteStride = l.LocalStride, l.RemoteStride
 		p.cutPages(l.LocalPages, l.RemotePages, l.Length)
 	}
-	writes := make([]rail.Write, batch)
+	writes := make([]rail.Op, batch)
 	var c cursor
 	for {
-		var phase []rail.Write
+		var phase []rail.Op
 		for !p.exhausted(c) {
 			n, after := p.fill(c, writes, 0)
 			if took := accept(n); took < n {

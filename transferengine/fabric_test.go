@@ -30,7 +30,7 @@ type fabric struct {
 	partial      bool          // Post accepts as many as it likes
 	targetDriven bool          // writes land in turns of their target alone, as with manual progress
 	broken       bool          // Wait gives an error
-	fault        func(w rail.Write) error
+	fault        func(w rail.Op) error
 
 	mu      sync.Mutex
 	random  *rand.Rand
@@ -43,7 +43,7 @@ type fabric struct {
 type flight struct {
 	due   time.Time
 	link  *link // of the sender
-	write rail.Write
+	write rail.Op
 	up    bool // no write: the link comes up
 	known bool // its target has turned since, and so knows when it is due
 }
@@ -79,7 +79,7 @@ type link struct {
 
 func newFabric(t testing.TB, seed uint64) *fabric {
 	return &fabric{t: t, depth: 16, random: rand.New(rand.NewPCG(seed, 0)), ports: make(map[string]*port),
-		caps: rail.Caps{MaxMessage: 1 << 20, MaxBatch: 8, Completion: rail.Responsible, ImmSource: true}}
+		caps: rail.Caps{MaxLength: 1 << 20, MaxBatch: 8, Completion: rail.Responsible, ImmSource: true}}
 }
 
 // at is the opener of a rail with the address.
@@ -214,7 +214,7 @@ func (p *port) Peer(id rail.PeerID) rail.PeerInfo {
 	return rail.PeerInfo{Incarnation: l.remote.incarnation, Address: []byte(l.remote.address), Name: l.remote.address}
 }
 
-func (p *port) Post(id rail.PeerID, writes []rail.Write) (n int, err error) {
+func (p *port) Post(id rail.PeerID, writes []rail.Op) (n int, err error) {
 	defer p.own()()
 	l := p.links[id]
 	if l == nil || !l.up {
@@ -226,7 +226,7 @@ func (p *port) Post(id rail.PeerID, writes []rail.Write) (n int, err error) {
 		room = max(p.fabric.random.IntN(room+1), 1-l.flying)
 	}
 	for ; n < room; n++ {
-		if writes[n].Length > p.fabric.caps.MaxMessage {
+		if writes[n].Length > p.fabric.caps.MaxLength {
 			return n, syscall.EMSGSIZE
 		}
 		l.flying++
@@ -236,6 +236,16 @@ func (p *port) Post(id rail.PeerID, writes []rail.Write) (n int, err error) {
 		l.remote.notify()
 	}
 	return n, nil
+}
+
+func (p *port) Send(id rail.PeerID, message []byte) (bool, error) {
+	defer p.own()()
+	l := p.links[id]
+	if l == nil || !l.up {
+		return false, rail.ErrPeerGone
+	}
+	l.remote.event(rail.Event{Kind: rail.Message, Peer: l.back.id, Data: message})
+	return true, nil
 }
 
 func (p *port) Turn(now time.Time, events []rail.Event) (n int, next time.Time) {

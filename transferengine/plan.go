@@ -22,7 +22,7 @@ type plan struct {
 	pieces, perShard        uint64
 	pieceLength, lastLength uint64 // of all pieces but the last, and of the last
 	shards                  uint64
-	maxMessage              uint64
+	maxLength               uint64
 	imm                     uint32
 	hasImm, ordered         bool
 }
@@ -58,7 +58,7 @@ func (p *plan) cutPages(local, remote []uint32, length uint64) {
 
 // fill lays out the writes from the cursor on into batch, as many as fit, and returns how many and the cursor after them.
 // Filling a shorter batch from the same cursor gives the cursor after that many.
-func (p *plan) fill(c cursor, batch []rail.Write, token uint64) (n int, after cursor) {
+func (p *plan) fill(c cursor, batch []rail.Op, token uint64) (n int, after cursor) {
 	for n < len(batch) && p.next(&c, &batch[n]) {
 		batch[n].Token = token
 		n++
@@ -71,12 +71,12 @@ func (p *plan) exhausted(c cursor) bool { return c.shard == p.shards }
 
 // held tells whether finals are left that may be posted now that all else has completed.
 func (p *plan) held(c cursor) bool {
-	several := p.pieces > 0 && (p.pieceLength > p.maxMessage || min(p.perShard, p.pieces) > 1)
+	several := p.pieces > 0 && (p.pieceLength > p.maxLength || min(p.perShard, p.pieces) > 1)
 	return p.exhausted(c) && !c.finals && p.hasImm && !p.ordered && several
 }
 
 // next lays out the write at the cursor and moves the cursor past it. It returns false if the plan is exhausted.
-func (p *plan) next(c *cursor, w *rail.Write) bool {
+func (p *plan) next(c *cursor, w *rail.Op) bool {
 	for c.shard < p.shards {
 		end := min(p.pieces, (c.shard+1)*p.perShard)
 		if c.piece >= end { // a shard without bytes, and so are all that follow
@@ -85,12 +85,12 @@ func (p *plan) next(c *cursor, w *rail.Write) bool {
 				return false
 			}
 			c.shard++
-			*w = rail.Write{RemoteAddr: p.empty, RemoteKey: p.remoteKey, Imm: p.imm, HasImm: true}
+			*w = rail.Op{RemoteAddr: p.empty, RemoteKey: p.remoteKey, Imm: p.imm, HasImm: true}
 			return true
 		}
 		if c.finals {
 			c.piece = end - 1
-			c.offset = (p.length(c.piece) - 1) / p.maxMessage * p.maxMessage
+			c.offset = (p.length(c.piece) - 1) / p.maxLength * p.maxLength
 		}
 		only := c.piece == c.shard*p.perShard && c.offset == 0
 		final := p.chunk(c, w, end)
@@ -107,14 +107,14 @@ func (p *plan) next(c *cursor, w *rail.Write) bool {
 
 // chunk lays out the chunk at the cursor, moves the cursor past it, and tells whether it is the last of a shard whose
 // pieces stop before end.
-func (p *plan) chunk(c *cursor, w *rail.Write, end uint64) (final bool) {
+func (p *plan) chunk(c *cursor, w *rail.Op, end uint64) (final bool) {
 	local, remote := c.piece, c.piece
 	if p.localPages != nil {
 		local, remote = uint64(p.localPages[c.piece]), uint64(p.remotePages[c.piece])
 	}
 	length := p.length(c.piece)
-	size := min(length-c.offset, p.maxMessage)
-	*w = rail.Write{
+	size := min(length-c.offset, p.maxLength)
+	*w = rail.Op{
 		LocalAddr: p.local + local*p.localStride + c.offset, LocalKey: p.localKey,
 		RemoteAddr: p.remote + remote*p.remoteStride + c.offset, RemoteKey: p.remoteKey,
 		Length: size,

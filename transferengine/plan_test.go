@@ -16,14 +16,14 @@ func everything(n int) int { return n }
 func TestWritesCoverEveryByteOnce(t *testing.T) {
 	random := rand.New(rand.NewPCG(newSeed(t), 0))
 	for range 1000 {
-		l := transferengine.Layout{Length: random.Uint64N(100000), MaxMessage: 100 + random.Uint64N(30000),
+		l := transferengine.Layout{Length: random.Uint64N(100000), MaxLength: 100 + random.Uint64N(30000),
 			Shards: 1 + random.Uint64N(20), HasImm: random.IntN(2) == 0, Ordered: random.IntN(2) == 0}
 		covered := make([]byte, l.Length)
 		sent := 0
 		for _, phase := range l.Writes(1+random.IntN(9), func(n int) int { return random.IntN(n + 1) }) {
 			sent += immediates(phase)
 			for _, w := range phase {
-				if w.Length > l.MaxMessage || w.LocalAddr != w.RemoteAddr || !w.HasImm && w.Length == 0 {
+				if w.Length > l.MaxLength || w.LocalAddr != w.RemoteAddr || !w.HasImm && w.Length == 0 {
 					t.Fatalf("%+v of %+v", w, l)
 				}
 				for i := range w.Length {
@@ -44,7 +44,7 @@ func TestPagesGoWhereTheirNumbersSay(t *testing.T) {
 	random := rand.New(rand.NewPCG(newSeed(t), 0))
 	for range 2000 {
 		pages := random.IntN(40)
-		l := transferengine.Layout{Length: 1 + random.Uint64N(300), MaxMessage: 10 + random.Uint64N(200),
+		l := transferengine.Layout{Length: 1 + random.Uint64N(300), MaxLength: 10 + random.Uint64N(200),
 			Shards: 1 + random.Uint64N(8), HasImm: true, Ordered: random.IntN(2) == 0,
 			LocalStride: 1000, RemoteStride: 3000, LocalPages: make([]uint32, pages), RemotePages: make([]uint32, pages)}
 		for i := range pages {
@@ -74,7 +74,7 @@ func TestPagesGoWhereTheirNumbersSay(t *testing.T) {
 
 // TestFinalsAreHeldBackWithoutOrder looks at what may be posted before the others have completed.
 func TestFinalsAreHeldBackWithoutOrder(t *testing.T) {
-	chunks := transferengine.Layout{Length: 1000, MaxMessage: 300, Shards: 1, HasImm: true}
+	chunks := transferengine.Layout{Length: 1000, MaxLength: 300, Shards: 1, HasImm: true}
 	phases := chunks.Writes(64, everything)
 	require.Len(t, phases, 2)
 	require.Equal(t, []uint64{300, 300, 300}, lengths(phases[0]))
@@ -89,14 +89,14 @@ func TestFinalsAreHeldBackWithoutOrder(t *testing.T) {
 	require.True(t, phases[0][3].HasImm)
 
 	// Shards that are one chunk each wait for nothing.
-	shards := transferengine.Layout{Length: 2 * 4096, MaxMessage: 4096, Shards: 4, HasImm: true}
+	shards := transferengine.Layout{Length: 2 * 4096, MaxLength: 4096, Shards: 4, HasImm: true}
 	phases = shards.Writes(64, everything)
 	require.Len(t, phases, 1)
 	require.Equal(t, []uint64{4096, 4096, 0, 0}, lengths(phases[0]))
 	require.Equal(t, 4, immediates(phases[0]))
 
 	// Of a shard of several pages only the last carries the immediate.
-	pages := transferengine.Layout{Length: 10, MaxMessage: 4096, Shards: 2, HasImm: true,
+	pages := transferengine.Layout{Length: 10, MaxLength: 4096, Shards: 2, HasImm: true,
 		LocalPages: []uint32{0, 1, 2}, RemotePages: []uint32{0, 1, 2}, LocalStride: 10, RemoteStride: 10}
 	phases = pages.Writes(64, everything)
 	require.Equal(t, []uint64{10, 10}, lengths(phases[0]), "page 0, and page 2, which is alone in its shard")
@@ -104,18 +104,18 @@ func TestFinalsAreHeldBackWithoutOrder(t *testing.T) {
 	require.EqualValues(t, 10, phases[1][0].RemoteAddr)
 	require.Len(t, phases[1], 1)
 
-	nothing := transferengine.Layout{MaxMessage: 4096, Shards: 3}
-	require.Equal(t, [][]rail.Write{nil}, nothing.Writes(64, everything))
+	nothing := transferengine.Layout{MaxLength: 4096, Shards: 3}
+	require.Equal(t, [][]rail.Op{nil}, nothing.Writes(64, everything))
 }
 
-func lengths(writes []rail.Write) (l []uint64) {
+func lengths(writes []rail.Op) (l []uint64) {
 	for _, w := range writes {
 		l = append(l, w.Length)
 	}
 	return l
 }
 
-func immediates(writes []rail.Write) (n int) {
+func immediates(writes []rail.Op) (n int) {
 	for _, w := range writes {
 		if w.HasImm {
 			n++

@@ -171,7 +171,7 @@ func (e *Engine) layOut(p *plan, source *Region, dest *Descriptor, shards int) e
 		return fmt.Errorf("%d shards, not 1 to %d: %w", shards, MaxShards, syscall.EINVAL)
 	}
 	p.shards = uint64(max(shards, 1))
-	p.maxMessage, p.ordered = e.worker.caps.MaxMessage, e.worker.caps.Ordered
+	p.maxLength, p.ordered = e.worker.caps.MaxLength, e.worker.caps.Ordered
 	p.empty, p.remote, p.remoteKey = dest.base, dest.base, dest.keys[0]
 	if source != nil {
 		p.local, p.localKey = source.descriptor.base, source.registration.LocalKey()

@@ -46,7 +46,7 @@ func (s *sink) Disconnect(time.Time, rail.PeerID) {
 	s.events = append(s.events, rail.Event{Kind: rail.PeerDown, Peer: sinkPeer})
 }
 
-func (s *sink) Post(_ rail.PeerID, writes []rail.Write) (int, error) {
+func (s *sink) Post(_ rail.PeerID, writes []rail.Op) (int, error) {
 	if s.forgetful {
 		return len(writes), nil
 	}

@@ -189,7 +189,7 @@ func (w *worker) failAll(p *path, err error) {
 }
 
 // account counts writes that the rail accepted.
-func (w *worker) account(writes []rail.Write) {
+func (w *worker) account(writes []rail.Op) {
 	var bytes, immediates uint64
 	for i := range writes {
 		bytes += writes[i].Length

@@ -33,7 +33,7 @@ type worker struct {
 	free    []uint32 // slots without a transfer
 	paths   map[rail.PeerID]*path
 	ready   []*path // that have something to post
-	batch   []rail.Write
+	batch   []rail.Op
 	runs    []run // whose writes are in batch
 	events  []rail.Event
 }
@@ -66,7 +66,7 @@ func newWorker(e *Engine) *worker {
 		slots:  make([]slot, e.config.MaxTransfers),
 		free:   make([]uint32, 0, e.config.MaxTransfers),
 		paths:  make(map[rail.PeerID]*path),
-		batch:  make([]rail.Write, min(caps.MaxBatch, batchLimit)),
+		batch:  make([]rail.Op, min(caps.MaxBatch, batchLimit)),
 		events: make([]rail.Event, eventLimit),
 	}
 	w.runs = make([]run, 0, len(w.batch)+1)

@@ -38,7 +38,7 @@ func TestRandomWrites(t *testing.T) {
 	for _, ordered := range []bool{false, true} {
 		w := newWorld(t, newSeed(t))
 		w.fabric.caps.Ordered = ordered
-		w.fabric.caps.MaxMessage = 5000
+		w.fabric.caps.MaxLength = 5000
 		w.fabric.partial, w.fabric.delay = true, time.Millisecond
 		p := newPairIn(w, 60000, transferengine.Config{MaxTransfers: 8, QueueDepth: 4})
 		want := make([]byte, 60000)
@@ -86,7 +86,7 @@ func TestImmediateOfAChunkedWriteComesLast(t *testing.T) {
 	seed := newSeed(t)
 	for i := range uint64(30) {
 		w := newWorld(t, seed+i)
-		w.fabric.caps.MaxMessage = 100
+		w.fabric.caps.MaxLength = 100
 		w.fabric.delay = time.Millisecond
 		p := newPairIn(w, 1000, transferengine.Config{})
 		var tr transferengine.Transfer
@@ -248,11 +248,11 @@ func TestAFullQueueRefuses(t *testing.T) {
 
 func TestAFailedWriteFailsItsTransferAlone(t *testing.T) {
 	w := newWorld(t, newSeed(t))
-	w.fabric.caps.MaxMessage = 10
+	w.fabric.caps.MaxLength = 10
 	w.fabric.depth = 2
 	broken := errors.New("receiver not ready")
 	writes := 0
-	w.fabric.fault = func(rail.Write) error {
+	w.fabric.fault = func(rail.Op) error {
 		if writes++; writes == 3 {
 			return broken
 		}
@@ -311,7 +311,7 @@ func TestALostPeerEndsItsTransfers(t *testing.T) {
 func TestTheSameSeedReplaysTheSameRun(t *testing.T) {
 	run := func(seed uint64) (uint64, int) {
 		w := newWorld(t, seed)
-		w.fabric.partial, w.fabric.delay, w.fabric.caps.MaxMessage = true, time.Millisecond, 700
+		w.fabric.partial, w.fabric.delay, w.fabric.caps.MaxLength = true, time.Millisecond, 700
 		engines := make([]*transferengine.Engine, 20)
 		regions := make([]*transferengine.Region, len(engines))
 		for i := range engines {

@@ -1,21 +1,32 @@
 // Package rail is the seam between the transfer engine and one NIC: what a NIC must do for the engine, and nothing else.
+// Package railtest, beside it, tries every sentence of it on a rail.
 //
 // # Ownership
 //
-// A [Rail] is owned by one worker. Connect, Disconnect, Post, Turn, Arm and Close are called by one goroutine at a time,
-// though not always the same one; they never block, never take the time of day and start no goroutine. Register, Name,
-// Caps, Address, Peer and Wait may be called from any goroutine at any time before Close.
+// A [Rail] is owned by one worker. Connect, Disconnect, Post, Send, Turn, Arm and Close are called by one goroutine at a
+// time, though not always the same one; they never block, never take the time of day and start no goroutine. Register,
+// Name, Caps, Address, Peer and Wait may be called from any goroutine at any time before Close.
+//
+// The slices that Post, Send and Turn are given are the caller's again when the call returns.
 //
 // # Order
 //
-// None is promised between any two writes, of one peer or of several, nor between writes and immediates of other writes.
-// What is promised: the immediate of a write arrives after all bytes of that same write are in place.
+// None is promised between any two operations or messages, of one peer or of several. What is promised: the immediate of a
+// write arrives after all bytes of that same write are in place, and a write that asks for an immediate makes exactly one,
+// however many bytes it has.
 //
 // # Accounting
 //
-// Every write that Post accepted comes back in exactly one [Completed] event with its token, whatever happens to the peer
-// or the rail. Until then its local memory belongs to the NIC and must neither change nor be deregistered. A peer that
-// came up comes down in exactly one [PeerDown] event, after the last Completed of its writes.
+// Every operation that Post accepted comes back in exactly one [Completed] event with its token, whatever happens to the
+// peer or the rail. Until then its local memory belongs to the NIC: that of a write must not change, that of a read must
+// not be used, and neither may be deregistered. A peer that came up comes down in exactly one [PeerDown] event, after all
+// other events of it. When PeerDown is reported this end is destroyed: nothing that the peer sent lands here any more.
+//
+// # Back-pressure
+//
+// A NIC's queues and the room at a peer are finite. What Post and Send do not take they leave to the caller, who tries
+// again after a later Turn. A peer that takes no turns, for however long, costs its senders their progress and nothing
+// else: nothing is lost, and no connection ends for it while its process answers for its life.
 package rail
 
 import (
@@ -47,33 +58,40 @@ type Rail interface {
 	// allowed; access says what peers may do.
 	Register(mem []byte, access Access) (Registration, error)
 
-	// Connect starts connecting to the rail at address, for which the caller names a limit. Either PeerUp or PeerDown
+	// Connect starts connecting to the rail at address, its own among them, until the deadline. Either PeerUp or PeerDown
 	// follows for the returned peer. Connecting to a peer that is connected or connecting already, from whichever side,
-	// returns that peer; its PeerUp is not repeated.
+	// returns that peer; its PeerUp is not repeated. After a PeerDown it makes a new connection, to whatever engine has
+	// the address then.
 	Connect(now time.Time, address []byte, deadline time.Time) (PeerID, error)
 
-	// Disconnect gives up a peer: the peer is told where it can be, writes in flight complete with an error unless they
-	// already had completed, and PeerDown with net.ErrClosed follows.
+	// Disconnect gives up a peer: the peer is told where it can be, operations in flight complete with an error unless
+	// they already had completed, and PeerDown with net.ErrClosed follows. A peer that is not there is passed over.
 	Disconnect(now time.Time, peer PeerID)
 
 	// Peer describes a peer that is up. After its PeerDown event was returned by Turn the result is the zero PeerInfo.
 	Peer(peer PeerID) PeerInfo
 
-	// Post hands writes to the NIC in one batch and returns how many of them, from the first on, it accepted. Fewer than
-	// all with a nil error is back-pressure (queue full, or no immediate credit at this peer): post the rest after a later
-	// Turn, whether or not that one returned events. An error concerns writes[n], which can never be posted as it is, or the peer, which is not up.
-	Post(peer PeerID, writes []Write) (n int, err error)
+	// Post hands operations to the NIC in one batch and returns how many of them, from the first on, it accepted. Fewer
+	// than all with a nil error is back-pressure: post the rest after a later Turn, whether or not that one returned
+	// events. An error concerns ops[n], which can never be posted as it is, or the peer, which is not up.
+	Post(peer PeerID, ops []Op) (n int, err error)
+
+	// Send copies a message of at most Caps.MaxSend bytes to the peer, for engines to settle things among themselves. It
+	// arrives whole and once in a Message event, unless the peer comes down. False without an error is back-pressure. The
+	// errors are those of Post.
+	Send(peer PeerID, message []byte) (sent bool, err error)
 
 	// Turn makes progress: polls completions, answers peers, runs timers that are due at now. It fills events from the
 	// start and returns how many; if it filled all, there may be more. next is when it must be called again even if
-	// nothing happens, the zero time if never.
+	// nothing happens, the zero time if never. Times do not go backwards.
 	Turn(now time.Time, events []Event) (n int, next time.Time)
 
 	// Arm asks for a notification at the next completion. It returns true if there is something to do already, in which
 	// case no notification may come: call Turn again.
 	Arm() (ready bool)
 
-	// Wait blocks until a notification that Arm asked for has come, or the context ends.
+	// Wait blocks until a notification that Arm asked for has come, or the context ends. Any other error means that it
+	// will never notify again.
 	Wait(ctx context.Context) error
 
 	// Close frees everything. All peers must be down, or they are cut off without their events; registrations still open
@@ -83,17 +101,31 @@ type Rail interface {
 
 // Caps says what a rail can do.
 type Caps struct {
-	// MaxMessage is the largest write in bytes.
-	MaxMessage uint64
-	// MaxBatch is the most writes that one Post can accept.
+	// MaxLength is the largest operation in bytes.
+	MaxLength uint64
+	// MaxBatch is the most operations that one Post can accept.
 	MaxBatch int
-	// Completion is what a Completed event without error means.
+	// MaxImmediates is how many immediates of one peer this rail takes in while no turn is taken; the peer's Post holds
+	// back the rest. 0 is no limit.
+	MaxImmediates int
+	// MaxSend is the longest message of Send in bytes, at least [MinSend].
+	MaxSend int
+	// Completion is what a Completed event of a write without error means. That of a read means in any case that the
+	// bytes are in local memory.
 	Completion Completion
 	// ImmSource tells whether an Immediate event names the peer that sent it.
 	ImmSource bool
 	// Ordered: more than the package promises about order, an immediate arrives after the bytes of every write to the same
-	// peer that Post accepted before it (one RC queue pair per peer). It saves a round trip per write beyond MaxMessage.
+	// peer that Post accepted before it (one RC queue pair per peer). It saves a round trip per write beyond MaxLength.
 	Ordered bool
+	// Read and Atomics tell whether Post takes operations of these kinds.
+	Read, Atomics bool
+	// DeathBy says how the death of a peer's process or machine is noticed while nothing is posted to it, and DeathWithin
+	// in what time it is reported.
+	DeathBy     Detection
+	DeathWithin time.Duration
+	// CancelProof: the PeerDown after a Disconnect is Proven if the peer is alive and takes turns.
+	CancelProof bool
 }
 
 // Completion is the meaning of a write's successful completion.
@@ -107,6 +139,18 @@ const (
 	Delivered
 )
 
+// Detection is a set of ways in which a death is noticed.
+type Detection uint8
+
+const (
+	// ByHeartbeat: engines exchange signs of life.
+	ByHeartbeat Detection = 1 << iota
+	// ByProcess: the kernel tells of a process on the same host.
+	ByProcess
+	// ByTransport: the connection itself has a sign of life, or an end that is seen (a TCP connection).
+	ByTransport
+)
+
 // Access is what peers may do with registered memory.
 type Access uint8
 
@@ -115,23 +159,30 @@ const (
 	RemoteWrite Access = 1 << iota
 	// RemoteRead lets peers read.
 	RemoteRead
+	// RemoteAtomic lets peers do atomic operations.
+	RemoteAtomic
 )
 
 // Registration is memory known to one NIC.
 type Registration interface {
-	// LocalKey goes into Write.LocalKey of this rail.
+	// LocalKey goes into Op.LocalKey of this rail.
 	LocalKey() uint64
-	// RemoteKey goes, by way of a descriptor, into Write.RemoteKey of a peer's rail.
+	// RemoteKey goes, by way of a descriptor, into Op.RemoteKey of a peer's rail.
 	RemoteKey() uint64
-	// Close makes the memory unknown to the NIC. No write that uses it may be in flight.
+	// Close makes the memory unknown to the NIC: operations of peers that come later are refused. No operation of this
+	// rail that uses it may be in flight.
 	Close() error
 }
 
 // PeerID names a peer of one rail. Values are not used again in a rail's life.
 type PeerID uint64
 
-// MaxAddress is the largest rail address in bytes.
-const MaxAddress = 256
+const (
+	// MaxAddress is the largest rail address in bytes.
+	MaxAddress = 256
+	// MinSend is how long a message every rail can send, in bytes.
+	MinSend = 256
+)
 
 // PeerInfo describes a peer.
 type PeerInfo struct {
@@ -140,28 +191,48 @@ type PeerInfo struct {
 	Name        string // for people: "10.9.0.2 qpn 18"
 }
 
-// Write is one write to a peer: Length bytes from local to remote memory, with or without an immediate. A write of no
-// bytes needs neither local memory nor key; its remote address and key must be valid all the same.
-type Write struct {
+// OpKind says what an Op does.
+type OpKind uint8
+
+const (
+	// Write copies local memory to the peer's, with or without an immediate.
+	Write OpKind = iota
+	// Read copies the peer's memory to local memory.
+	Read
+	// FetchAdd adds Operand to a word of the peer's memory, and CompareSwap sets it to Operand if it equals Compare. The
+	// word has 8 bytes in the peer's byte order at an address that is a multiple of 8, and Length is 8; what it was before
+	// goes to local memory. They are atomic among the operations of rails of one NIC.
+	FetchAdd
+	CompareSwap
+)
+
+// Op is one operation on a peer's memory, of Length bytes. One of no bytes needs neither local memory nor key; its remote
+// address and key must be valid all the same.
+type Op struct {
+	Kind       OpKind
+	HasImm     bool   // only of writes
+	Imm        uint32 // host order
 	Token      uint64 // comes back in the Completed event
 	LocalAddr  uint64
 	LocalKey   uint64
 	RemoteAddr uint64
 	RemoteKey  uint64
-	Length     uint64 // at most Caps.MaxMessage
-	Imm        uint32 // host order
-	HasImm     bool
+	Length     uint64 // at most Caps.MaxLength
+	Operand    uint64 // of atomic operations, as Compare
+	Compare    uint64
 }
 
 // EventKind says what an Event tells.
 type EventKind uint8
 
 const (
-	// Completed: the write Token of Peer is done; Err nil means what Caps.Completion says. With an error nothing is
-	// promised of its bytes.
+	// Completed: the operation Token of Peer is done; Err nil means what Caps.Completion says. With an error nothing is
+	// promised of its bytes, nor of its immediate.
 	Completed EventKind = iota + 1
 	// Immediate: a write with Imm from Peer is in place.
 	Immediate
+	// Message: Peer sent the bytes Data, which are the receiver's to keep.
+	Message
 	// PeerUp: Peer is connected and may be posted to, whichever side asked for it.
 	PeerUp
 	// PeerDown: Peer is lost, could not be reached, or was given up; Err says why. Nothing of it follows.
@@ -170,9 +241,13 @@ const (
 
 // Event is what Turn reports.
 type Event struct {
-	Kind  EventKind
-	Imm   uint32
-	Peer  PeerID
-	Token uint64
-	Err   error
+	Kind EventKind
+	// Proven, of a PeerDown: no operation of this rail lands at the peer any more, since every one that was posted completed
+	// without an error, or the peer said that it had destroyed its end. Otherwise packets may still be on the wire.
+	Proven bool
+	Imm    uint32
+	Peer   PeerID
+	Token  uint64
+	Err    error
+	Data   []byte
 }

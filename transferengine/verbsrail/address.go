@@ -102,15 +102,23 @@ type fields struct {
 	err    error
 }
 
-// parse calls visit for each known field, all of which must be there.
+// parse calls visit for each known field; those that are not optional must be there.
 func (f *fields) parse(b []byte, visit func(typ uint16, value []byte)) error {
 	err := f.format.Parse(b, func(typ uint16, value []byte) error {
 		visit(typ, value)
-		f.seen++
+		if typ&tlv.Required != 0 {
+			f.seen++
+		}
 		return f.err
 	})
-	if err == nil && f.seen < len(f.format.Known) {
-		err = refuse(f.format, "%d of %d fields are there", f.seen, len(f.format.Known))
+	needed := 0
+	for _, typ := range f.format.Known {
+		if typ&tlv.Required != 0 {
+			needed++
+		}
+	}
+	if err == nil && f.seen < needed {
+		err = refuse(f.format, "%d of %d fields are there", f.seen, needed)
 	}
 	return err
 }

@@ -20,13 +20,14 @@ type conn struct {
 
 	messages, writes *verbs.QP
 
-	// Writes from head up to tail are in flight, in the order in which they were posted; tokens is a ring.
+	// Operations from head up to tail are in flight, in the order in which they were posted; tokens is a ring.
 	tokens     []uint64
 	head, tail uint32
 	unsignaled int    // posted since the last one that asks for a completion
 	granted    uint64 // immediates that the peer lets us send, in the connection's life
 	used       uint64
 	window     uint64 // the most that can be granted and not used
+	unsure     bool   // an operation failed: it may land yet
 
 	// Immediates of the peer.
 	offered uint64 // receives posted in the connection's life
@@ -37,13 +38,18 @@ type conn struct {
 	memory           *mem.Buffer
 	mr               *verbs.MR
 	msgHead, msgTail uint32 // sends in flight, as head and tail
+	msgLimit         int    // bytes that the peer's receives take
 
 	lastHeard, lastSpoke time.Time
+	sentinel             sentinel // of the peer's process, nil if it is not on this host
 
 	// From when it is given up.
 	cause    error
 	report   bool // a PeerDown is due
 	deadline time.Time
+	farewell bye  // to be said once the queue pair for writes is destroyed; 0 is none
+	parted   bool // the farewell has arrived
+	ended    bool // the peer's farewell came: its queue pair for writes is destroyed
 }
 
 type connState uint8
@@ -51,12 +57,10 @@ type connState uint8
 const (
 	connConnecting connState = iota // the handshake runs
 	connUp
-	connLeaving  // the farewell is on its way; writes are flushed meanwhile
-	connDraining // all queues are flushed
+	connDraining // the queue pair for writes is flushed
+	connLeaving  // it is destroyed, and the farewell is on its way, and the peer's where one is awaited
+	connGone     // nothing is left to wait for
 )
-
-// messageSize is what a receive of a control message has room for; those of this version have controlSize.
-const messageSize = 64
 
 // railEffects is what the handshake makes happen to a rail.
 type railEffects struct{ *Rail }
@@ -104,13 +108,18 @@ func (r *Rail) build(c *conn) (h half, err error) {
 	if err != nil {
 		return h, err
 	}
-	writes, err := c.writes.Init(r.gid, verbs.AccessLocalWrite|verbs.AccessRemoteWrite|verbs.AccessRemoteRead)
+	access := verbs.AccessLocalWrite | verbs.AccessRemoteWrite | verbs.AccessRemoteRead
+	if r.caps.Atomics {
+		access |= verbs.AccessRemoteAtomic
+	}
+	writes, err := c.writes.Init(r.gid, access)
 	if err != nil {
 		return h, err
 	}
 	return half{
 		messages: queuePair{messages.QPN, messages.PSN}, writes: queuePair{writes.QPN, writes.PSN},
-		mtu: uint32(writes.MTU), rdAtomic: writes.RdAtomic, immediates: uint32(r.cfg.Immediates),
+		mtu: uint32(writes.MTU), rdAtomic: writes.RdAtomic, immediates: uint32(r.cfg.Immediates), message: messageSize,
+		process: r.process,
 	}, nil
 }
 
@@ -153,37 +162,15 @@ func (r *Rail) offer(c *conn, n int) error {
 	return nil
 }
 
-// receive posts the receive of a control message.
-func (c *conn) receive(i uint16) error {
-	_, err := c.messages.PostRecv(
-		[]verbs.RecvWR{{ID: c.tag.with(workMessageRecv, i), NumSGE: 1}},
-		[]verbs.SGE{{Addr: c.mr.Addr() + uint64(i)*messageSize, Length: messageSize, LKey: c.mr.LKey()}})
-	return err
-}
-
-// send posts a control message. It returns false, and has done nothing, if reserve sends would not be left afterwards.
-func (c *conn) send(m control, reserve uint32) (bool, error) {
-	if c.msgTail-c.msgHead+reserve >= messageSends {
-		return false, nil
-	}
-	offset := (messageRecvs + c.msgTail%messageSends) * messageSize
-	m.put(c.memory.Bytes()[offset:])
-	if _, err := c.messages.PostSend(
-		[]verbs.SendWR{{
-			ID: c.tag.with(workMessageSend, uint16(c.msgTail)), Opcode: verbs.OpSend, Flags: verbs.SendSignaled, NumSGE: 1,
-		}},
-		[]verbs.SGE{{Addr: c.mr.Addr() + uint64(offset), Length: controlSize, LKey: c.mr.LKey()}}); err != nil {
-		return false, err
-	}
-	c.msgTail++
-	return true, nil
-}
-
 // connect implements [effects].
 func (r railEffects) connect(id rail.PeerID, to address, other half) error {
 	c := r.peers[id]
 	c.peer = to
 	c.granted, c.window = uint64(other.immediates), uint64(other.immediates)
+	c.msgLimit = int(other.message)
+	if other.process.visible(r.process) {
+		c.sentinel = watch(other.process)
+	}
 	end := verbs.Endpoint{GID: to.gid, LID: to.lid, MTU: verbs.MTU(other.mtu), RdAtomic: other.rdAtomic}
 	end.QPN, end.PSN = other.messages.qpn, other.messages.psn
 	if err := c.messages.Connect(end, r.cfg.Connection); err != nil {
@@ -206,7 +193,11 @@ func (r railEffects) up(id rail.PeerID, to address, incarnation rail.Incarnation
 	c := r.peers[id]
 	c.state = connUp
 	c.lastHeard, c.lastSpoke = r.now, r.now
-	if first := r.now.Add(r.cfg.Heartbeat); r.watchAt.IsZero() || first.Before(r.watchAt) {
+	first := r.now.Add(r.cfg.Heartbeat)
+	if c.sentinel != nil {
+		first = earlier(first, r.now.Add(processInterval))
+	}
+	if r.watchAt.IsZero() || first.Before(r.watchAt) {
 		r.watchAt = first
 	}
 	r.mu.Lock()

@@ -22,7 +22,7 @@ func TestRailDescribesItself(t *testing.T) {
 	require.Equal(t, rail.Responsible, caps.Completion)
 	require.True(t, caps.ImmSource)
 	require.True(t, caps.Ordered)
-	require.Positive(t, caps.MaxMessage)
+	require.Positive(t, caps.MaxLength)
 	require.Equal(t, 256, caps.MaxBatch)
 }
 

@@ -24,55 +24,90 @@ func (r *Rail) fail(c *conn, cause error, farewell bye) {
 	}
 }
 
-// giveUp begins the end of a connection. Its queue pairs are moved to the error state also if they failed by themselves,
-// for the reason that verbs.QP.SetError gives.
+// giveUp begins the end of a connection:
+//
+//  1. Its queue pair for writes is moved to the error state, also if it failed by itself, for the reason that
+//     verbs.QP.SetError gives, and its operations complete.
+//  2. That queue pair is destroyed: nothing that the peer sent lands here from then on.
+//  3. The peer is told so by the farewell, if it can be told. Where operations of ours may still land there, its own
+//     farewell is awaited.
+//  4. The rest is destroyed, and PeerDown reported.
+//
+// Steps 1 and 3 take at most DrainTimeout each.
 func (r *Rail) giveUp(c *conn, cause error, farewell bye) {
 	wasUp := c.state == connUp
-	c.cause, c.state, c.deadline = cause, connDraining, r.now.Add(r.cfg.DrainTimeout)
+	c.cause, c.state, c.farewell, c.deadline = cause, connDraining, farewell, r.now.Add(r.cfg.DrainTimeout)
 	r.dying = append(r.dying, c)
 	if !wasUp {
 		return // nothing was sent
 	}
 	_ = c.writes.SetError() // a queue pair that refuses does not drain, and is destroyed at the deadline
-	if farewell != 0 {
-		if sent, err := c.send(control{controlBye, uint64(farewell)}, 0); sent && err == nil {
-			c.state = connLeaving
-			return
-		}
-	}
-	_ = c.messages.SetError()
-}
-
-// left goes on after the farewell.
-func (c *conn) left() {
-	if c.state == connLeaving {
-		c.state = connDraining
+	if farewell == 0 {
 		_ = c.messages.SetError()
 	}
 }
 
-// reap ends connections that are drained, or should have been; one in a turn, since that takes long. It returns when there
-// is more to do, the zero time if never.
+// reap takes connections that are given up to their next step; one in a turn, since destroying a queue pair takes long. It
+// returns when there is more to do, the zero time if never.
 func (r *Rail) reap() (next time.Time) {
-	buried := false
+	stepped := false
 	for i := 0; i < len(r.dying); i++ {
 		c := r.dying[i]
-		late := !r.now.Before(c.deadline)
-		done := c.state == connDraining && c.head == c.tail || late
-		if done && !buried {
+		ready := c.done() || !r.now.Before(c.deadline)
+		if ready && !stepped {
+			stepped = true
+			if c.state == connDraining && c.farewell != 0 && r.leave(c) {
+				next = earlier(next, c.deadline)
+				continue
+			}
 			r.bury(c)
 			r.dying = slices.Delete(r.dying, i, i+1)
 			i--
-			buried = true
 			continue
 		}
 		at := c.deadline
-		if done {
+		if ready {
 			at = r.now
 		}
 		next = earlier(next, at)
 	}
 	return next
+}
+
+// done tells whether a connection that is given up has nothing to wait for before its next step.
+func (c *conn) done() bool {
+	switch c.state {
+	case connDraining:
+		return c.head == c.tail
+	case connLeaving:
+		return c.parted && (c.farewell&byeAnswer == 0 || c.ended)
+	}
+	return true
+}
+
+// leave destroys the queue pair for writes and says farewell. It returns false if that was not possible.
+func (r *Rail) leave(c *conn) bool {
+	r.flush(c)
+	if c.writes.Close() != nil {
+		return false // bury tries again, and reports it
+	}
+	if c.unsure && !c.ended {
+		c.farewell |= byeAnswer
+	}
+	sent, err := c.send(control{controlBye, uint64(c.farewell)}, nil, 0)
+	if !sent || err != nil {
+		return false
+	}
+	c.state, c.deadline = connLeaving, r.now.Add(r.cfg.DrainTimeout)
+	return true
+}
+
+// flush reports the operations that have not completed.
+func (r *Rail) flush(c *conn) {
+	for ; c.head != c.tail; c.head++ {
+		c.unsure = true
+		r.emit(rail.Event{Kind: rail.Completed, Peer: c.id, Token: c.token(c.head), Err: rail.ErrFlushed})
+	}
 }
 
 // bury destroys a connection and reports what is left to report.
@@ -86,19 +121,21 @@ func (r *Rail) bury(c *conn) {
 		r.freeSlots = append(r.freeSlots, c.slot)
 		r.freed += r.cfg.perPeer()
 	}
-	for ; c.head != c.tail; c.head++ {
-		r.emit(rail.Event{Kind: rail.Completed, Peer: c.id, Token: c.token(c.head), Err: rail.ErrFlushed})
-	}
+	r.flush(c)
 	if r.peers[c.id] == c {
 		delete(r.peers, c.id)
 	}
 	if c.report {
-		r.emit(rail.Event{Kind: rail.PeerDown, Peer: c.id, Err: c.cause})
+		r.emit(rail.Event{Kind: rail.PeerDown, Peer: c.id, Err: c.cause, Proven: c.ended || !c.unsure})
 	}
 }
 
 // destroy gives back what the connection has. Memory goes after the queue pairs that use it.
 func (c *conn) destroy() error {
+	if c.sentinel != nil {
+		c.sentinel.close()
+		c.sentinel = nil
+	}
 	var errs []error
 	for _, qp := range []*verbs.QP{c.messages, c.writes} {
 		if qp != nil {
@@ -149,9 +186,9 @@ func (r *Rail) broken(c *conn, what string, wc *verbs.WC) error {
 	return fmt.Errorf("%s: %s %v: %w: %w", r.name, what, c.peer, rail.ErrPeerGone, detail)
 }
 
-// farewellAfter says whether a peer can and should be told that its connection broke with the status.
+// farewellAfter says how a peer is told that its connection broke with the status. After silence it cannot be told.
 func farewellAfter(status verbs.WCStatus) bye {
-	if status == verbs.WCRetryExceeded || status == verbs.WCFlushed {
+	if status == verbs.WCRetryExceeded {
 		return 0
 	}
 	return byeFailed

@@ -37,7 +37,7 @@ func (r *Rail) Violate(id rail.PeerID, how string) error {
 		if how != "control message 0x80" {
 			m = control{kind: controlCredit, value: 1 << 40}
 		}
-		_, err := c.send(m, 0)
+		_, err := c.send(m, nil, 0)
 		return err
 	}
 	_, err := qp.PostSend([]verbs.SendWR{wr}, nil)

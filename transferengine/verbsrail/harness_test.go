@@ -144,8 +144,8 @@ func (e *engine) isDown(id rail.PeerID) func() bool {
 }
 
 // write makes a write of our memory at from to the target's memory at to.
-func (e *engine) write(token uint64, from int, target remote, to, length int) rail.Write {
-	return rail.Write{Token: token, LocalAddr: mem.Addr(e.memory) + uint64(from), LocalKey: e.keys.LocalKey(),
+func (e *engine) write(token uint64, from int, target remote, to, length int) rail.Op {
+	return rail.Op{Token: token, LocalAddr: mem.Addr(e.memory) + uint64(from), LocalKey: e.keys.LocalKey(),
 		RemoteAddr: target.addr + uint64(to), RemoteKey: target.key, Length: uint64(length)}
 }
 
@@ -154,12 +154,12 @@ type remote struct{ addr, key uint64 }
 
 func (e *engine) remote() remote { return remote{mem.Addr(e.memory), e.keys.RemoteKey()} }
 
-func withImm(w rail.Write, imm uint32) rail.Write {
+func withImm(w rail.Op, imm uint32) rail.Op {
 	w.Imm, w.HasImm = imm, true
 	return w
 }
 
-func (e *engine) post(id rail.PeerID, writes ...rail.Write) {
+func (e *engine) post(id rail.PeerID, writes ...rail.Op) {
 	e.t.Helper()
 	n, err := e.rail.Post(id, writes)
 	require.NoError(e.t, err)

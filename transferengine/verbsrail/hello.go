@@ -30,6 +30,8 @@ type half struct {
 	mtu              uint32 // of the sender's port, in bytes
 	rdAtomic         uint8  // RDMA reads and atomics that the sender takes at a time
 	immediates       uint32 // that the receiver may send before it is granted more
+	message          uint32 // bytes of the largest control message that the sender takes
+	process          process
 }
 
 // queuePair is one end of a reliable connection.
@@ -37,8 +39,11 @@ type queuePair struct {
 	qpn, psn uint32 // 24 bits each
 }
 
-// maxImmediates bounds what a peer can grant.
-const maxImmediates = 1 << 16
+// Bounds of what a peer can grant.
+const (
+	maxImmediates = 1 << 16
+	maxMessage    = 1 << 16
+)
 
 // Fields of a hello.
 const (
@@ -55,12 +60,19 @@ const (
 	fieldImmediates
 )
 
+// Optional fields of a hello.
+const (
+	fieldMessageSize = 0x40 + iota
+	fieldProcess
+)
+
 const flagAckWanted = 1 << 0
 
 var helloFormat = tlv.Format{
 	Name: "hello", Magic: [4]byte{'W', 'v', 'H', 'I'}, Version: 1, MinVersion: 1,
 	Known: []uint16{fieldFrom, fieldNonce, fieldIncarnation, fieldAttempt, fieldHolds, fieldFlags, fieldMessages, fieldWrites,
-		fieldMTU, fieldRDAtomic, fieldImmediates},
+		fieldMTU, fieldRDAtomic, fieldImmediates, fieldMessageSize,
+		fieldProcess},
 }
 
 // append appends the hello in its wire format to b, which must be empty. The fields that a refusal needs come first, so
@@ -82,12 +94,18 @@ func (m *hello) append(b []byte) []byte {
 	b = appendUint32(b, fieldMTU, m.half.mtu)
 	b = tlv.AppendField(b, fieldRDAtomic, []byte{m.half.rdAtomic})
 	b = appendUint32(b, fieldImmediates, m.half.immediates)
+	if m.half.message != olderMessage {
+		b = appendUint32(b, fieldMessageSize, m.half.message)
+	}
+	if m.half.process != (process{}) {
+		b = tlv.AppendField(b, fieldProcess, m.half.process.pack())
+	}
 	return tlv.Finish(b)
 }
 
 // parseHello reads what append wrote.
 func parseHello(b []byte) (*hello, error) {
-	m := &hello{}
+	m := &hello{half: half{message: olderMessage}}
 	f := fields{format: &helloFormat}
 	if err := f.parse(b, func(typ uint16, v []byte) {
 		switch typ {
@@ -113,6 +131,12 @@ func parseHello(b []byte) (*hello, error) {
 			m.half.rdAtomic = f.uint8(typ, v)
 		case fieldImmediates:
 			m.half.immediates = f.uint32(typ, v)
+		case fieldMessageSize:
+			m.half.message = f.uint32(typ, v)
+		case fieldProcess:
+			if f.size(typ, v, processSize) {
+				m.half.process = unpackProcess(v)
+			}
 		}
 	}); err != nil {
 		return nil, err
@@ -133,6 +157,8 @@ func (m *hello) check() error {
 		return refuse(&helloFormat, "%d bytes are no path MTU", h.mtu)
 	case h.immediates < 1 || h.immediates > maxImmediates:
 		return refuse(&helloFormat, "%d immediates are outside 1 to %d", h.immediates, maxImmediates)
+	case h.message < olderMessage || h.message > maxMessage:
+		return refuse(&helloFormat, "messages of %d bytes are outside %d to %d", h.message, olderMessage, maxMessage)
 	}
 	return nil
 }

@@ -23,7 +23,7 @@ func TestDisconnectTellsTheOtherEnd(t *testing.T) {
 	require.ErrorIs(t, a.downs[id], net.ErrClosed)
 	require.ErrorIs(t, b.downs[atB], rail.ErrPeerClosed)
 	require.Zero(t, a.rail.Peer(id))
-	_, err := a.rail.Post(id, []rail.Write{a.write(1, 0, b.remote(), 0, 8)})
+	_, err := a.rail.Post(id, []rail.Op{a.write(1, 0, b.remote(), 0, 8)})
 	require.Error(t, err)
 
 	next, _ := connect(t, b, a)
@@ -81,7 +81,7 @@ func TestPeerIsKilledWithWritesInFlight(t *testing.T) {
 	posted := 0
 	post := func() {
 		for range 16 {
-			n, err := a.rail.Post(id, []rail.Write{a.write(uint64(posted), 0, peer.memory, 0, 100_000)})
+			n, err := a.rail.Post(id, []rail.Op{a.write(uint64(posted), 0, peer.memory, 0, 100_000)})
 			if n == 0 || err != nil {
 				return
 			}

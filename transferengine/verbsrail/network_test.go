@@ -95,6 +95,7 @@ func (n *node) open(id rail.PeerID) (half, error) {
 	n.network.lastQPN += 2
 	p := &pair{half: half{
 		messages: queuePair{n.network.lastQPN, 1}, writes: queuePair{n.network.lastQPN + 1, 2}, mtu: 1024, immediates: 8,
+		message: olderMessage,
 	}}
 	n.halves[id] = p
 	n.network.pairs[p.half.writes.qpn] = p

@@ -1,6 +1,7 @@
 package verbsrail
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"syscall"
@@ -10,20 +11,20 @@ import (
 )
 
 // Post implements [rail.Rail].
-func (r *Rail) Post(peer rail.PeerID, writes []rail.Write) (int, error) {
-	c := r.peers[peer]
-	if c == nil || c.state != connUp {
-		return 0, fmt.Errorf("%s: post to peer %d, which is not up: %w", r.name, peer, syscall.ENOTCONN)
+func (r *Rail) Post(peer rail.PeerID, ops []rail.Op) (int, error) {
+	c, err := r.connected("post", peer)
+	if err != nil {
+		return 0, err
 	}
-	wrs, sges, refused := r.prepare(c, writes)
+	wrs, sges, refused := r.prepare(c, ops)
 	if len(wrs) == 0 {
 		return 0, refused
 	}
 	n, err := c.writes.PostSend(wrs, sges)
-	for i := range writes[:n] {
-		c.tokens[c.tail%uint32(len(c.tokens))] = writes[i].Token
+	for i := range ops[:n] {
+		c.tokens[c.tail%uint32(len(c.tokens))] = ops[i].Token
 		c.tail++
-		if writes[i].HasImm {
+		if ops[i].HasImm {
 			c.used++
 			c.lastSpoke = r.now
 		}
@@ -32,6 +33,7 @@ func (r *Rail) Post(peer rail.PeerID, writes []rail.Write) (int, error) {
 		// The queue has room by our account and the requests were checked: the device has failed us. Those that it took
 		// may have no completion coming but that of the error state.
 		err = fmt.Errorf("%s: post to %v: %w", r.name, c.peer, err)
+		c.unsure = true
 		r.touch(r.now)
 		r.fail(c, err, byeFailed)
 		return n, err
@@ -39,30 +41,51 @@ func (r *Rail) Post(peer rail.PeerID, writes []rail.Write) (int, error) {
 	return n, refused
 }
 
-// prepare makes work requests of as many of the writes as there is room and credit for. The error concerns the next one.
-func (r *Rail) prepare(c *conn, writes []rail.Write) (wrs []verbs.SendWR, sges []verbs.SGE, err error) {
+// connected returns the connection of a peer that is up.
+func (r *Rail) connected(op string, peer rail.PeerID) (*conn, error) {
+	c := r.peers[peer]
+	if c == nil || c.state != connUp {
+		return nil, fmt.Errorf("%s: %s to peer %d, which is not up: %w", r.name, op, peer, syscall.ENOTCONN)
+	}
+	return c, nil
+}
+
+// opcodes are those of the operations.
+var opcodes = [...]verbs.Opcode{rail.Write: verbs.OpWrite, rail.Read: verbs.OpRead, rail.FetchAdd: verbs.OpFetchAdd,
+	rail.CompareSwap: verbs.OpCompareSwap}
+
+// prepare makes work requests of as many of the operations as there is room and credit for. The error concerns the next
+// one.
+func (r *Rail) prepare(c *conn, ops []rail.Op) (wrs []verbs.SendWR, sges []verbs.SGE, err error) {
 	room := len(c.tokens) - int(c.tail-c.head)
 	credit := c.granted - c.used
 	wrs, sges = r.wrs[:0], r.sges[:0]
-	for i := range writes[:min(len(writes), room)] {
-		w := &writes[i]
-		if err = r.check(w); err != nil {
+	for i := range ops[:min(len(ops), room)] {
+		o := &ops[i]
+		if err = r.check(o); err != nil {
 			break
 		}
-		wr := verbs.SendWR{
-			ID: c.tag.with(workWrite, uint16(c.tail)+uint16(i)), Opcode: verbs.OpWrite, RemoteAddr: w.RemoteAddr,
-			RKey: uint32(w.RemoteKey),
-		}
-		if w.HasImm {
+		if o.HasImm {
 			if credit == 0 {
 				break
 			}
 			credit--
-			wr.Opcode, wr.Imm = verbs.OpWriteImm, w.Imm
 		}
-		if w.Length > 0 {
+		wr := verbs.SendWR{
+			ID: c.tag.with(workWrite, uint16(c.tail)+uint16(i)), Opcode: opcodes[o.Kind], RemoteAddr: o.RemoteAddr,
+			RKey: uint32(o.RemoteKey),
+		}
+		switch {
+		case o.Kind == rail.FetchAdd:
+			wr.CompareAdd = o.Operand
+		case o.Kind == rail.CompareSwap:
+			wr.CompareAdd, wr.Swap = o.Compare, o.Operand
+		case o.HasImm:
+			wr.Opcode, wr.Imm = verbs.OpWriteImm, o.Imm
+		}
+		if o.Length > 0 {
 			wr.NumSGE = 1
-			sges = append(sges, verbs.SGE{Addr: w.LocalAddr, Length: uint32(w.Length), LKey: uint32(w.LocalKey)})
+			sges = append(sges, verbs.SGE{Addr: o.LocalAddr, Length: uint32(o.Length), LKey: uint32(o.LocalKey)})
 		}
 		// A queue frees its places at the next completion, so one must never be far.
 		if c.unsignaled++; c.unsignaled >= len(c.tokens)/4 {
@@ -79,17 +102,25 @@ func (r *Rail) prepare(c *conn, writes []rail.Write) (wrs []verbs.SendWR, sges [
 }
 
 // check refuses what the NIC could not be asked for.
-func (r *Rail) check(w *rail.Write) error {
+func (r *Rail) check(o *rail.Op) error {
+	atomic := o.Kind == rail.FetchAdd || o.Kind == rail.CompareSwap
 	switch {
-	case w.Length > r.caps.MaxMessage:
-		return fmt.Errorf("%s: write of %d bytes: at most %d are possible: %w", r.name, w.Length, r.caps.MaxMessage,
+	case o.Length > r.caps.MaxLength:
+		return fmt.Errorf("%s: operation of %d bytes: at most %d are possible: %w", r.name, o.Length, r.caps.MaxLength,
 			syscall.EMSGSIZE)
-	case w.LocalKey > math.MaxUint32 || w.RemoteKey > math.MaxUint32:
-		return fmt.Errorf("%s: write with local key %#x and remote key %#x: verbs keys have 32 bits: %w", r.name, w.LocalKey,
-			w.RemoteKey, syscall.EINVAL)
+	case o.LocalKey > math.MaxUint32 || o.RemoteKey > math.MaxUint32:
+		return fmt.Errorf("%s: local key %#x and remote key %#x: verbs keys have 32 bits: %w", r.name, o.LocalKey,
+			o.RemoteKey, syscall.EINVAL)
+	case int(o.Kind) >= len(opcodes), atomic && !r.caps.Atomics:
+		return fmt.Errorf("%s: operation of kind %d: %w", r.name, o.Kind, errors.ErrUnsupported)
+	case atomic && (o.Length != 8 || o.RemoteAddr%8 != 0):
+		return fmt.Errorf("%s: atomic operation on %d bytes at %#x, not 8 at a multiple of 8: %w", r.name, o.Length,
+			o.RemoteAddr, syscall.EINVAL)
+	case o.HasImm && o.Kind != rail.Write:
+		return fmt.Errorf("%s: immediate of an operation that is no write: %w", r.name, syscall.EINVAL)
 	}
 	return nil
 }
 
-// token is that of the write at a position.
+// token is that of the operation at a position.
 func (c *conn) token(position uint32) uint64 { return c.tokens[position%uint32(len(c.tokens))] }

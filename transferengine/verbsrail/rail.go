@@ -30,6 +30,7 @@ type Rail struct {
 
 	datagrams datagrams
 	handshake *handshake
+	process   process // this one
 
 	conns      []*conn // by slot; nil where free
 	freeSlots  []uint32
@@ -81,6 +82,7 @@ func (cfg Config) Open(incarnation rail.Incarnation) (rail.Rail, error) {
 }
 
 func (r *Rail) setUp(incarnation rail.Incarnation) (err error) {
+	r.process = thisProcess()
 	if r.ctx, err = verbs.Open(r.cfg.Device); err != nil {
 		return err
 	}
@@ -101,8 +103,11 @@ func (r *Rail) setUp(incarnation rail.Incarnation) (err error) {
 	}
 	r.room = r.cq.Depth() - ownCompletions
 	r.caps = rail.Caps{
-		MaxMessage: uint64(min(port.MaxMessage, math.MaxUint32)), MaxBatch: r.cfg.WriteDepth,
-		Completion: rail.Responsible, ImmSource: true, Ordered: true,
+		MaxLength: uint64(min(port.MaxMessage, math.MaxUint32)), MaxBatch: r.cfg.WriteDepth,
+		MaxImmediates: r.cfg.Immediates, MaxSend: messageSize - controlSize, Completion: rail.Responsible,
+		ImmSource: true, Ordered: true, Read: true, Atomics: r.ctx.Attr().Atomics != verbs.AtomicNone,
+		DeathBy: rail.ByHeartbeat | rail.ByProcess, DeathWithin: r.cfg.PeerTimeout + 2*r.cfg.DrainTimeout + r.cfg.Heartbeat,
+		CancelProof: true,
 	}
 	r.datagrams = datagrams{pd: r.pd, gid: r.gid, path: r.cfg.Connection.Path, fault: r.cfg.fault,
 		qkey: uint32(random()) & maxQKey}
@@ -224,6 +229,9 @@ func (r *Rail) Register(memory []byte, access rail.Access) (rail.Registration, e
 	}
 	if access&rail.RemoteRead != 0 {
 		flags |= verbs.AccessRemoteRead
+	}
+	if access&rail.RemoteAtomic != 0 {
+		flags |= verbs.AccessRemoteAtomic
 	}
 	mr, err := r.pd.RegMR(memory, flags)
 	if err != nil {

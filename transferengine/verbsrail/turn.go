@@ -146,8 +146,8 @@ func (r *Rail) completed(wc *verbs.WC) {
 	}
 }
 
-// written takes the completion of a write, which with RC is that of all before it too: they ask for none, and would have
-// had one if they had failed.
+// written takes the completion of an operation, which with RC is that of all before it too: they ask for none, and would
+// have had one if they had failed.
 func (r *Rail) written(c *conn, index uint16, wc *verbs.WC) {
 	before := uint32(index - uint16(c.head))
 	if before >= c.tail-c.head {
@@ -163,13 +163,14 @@ func (r *Rail) written(c *conn, index uint16, wc *verbs.WC) {
 		r.emit(e)
 		return
 	}
+	c.unsure = true
 	e.Err = rail.ErrFlushed
 	if wc.Status != verbs.WCFlushed {
-		e.Err = r.broken(c, "write to", wc)
+		e.Err = r.broken(c, "operation on", wc)
 	}
 	r.emit(e)
 	if c.state == connUp {
-		r.fail(c, r.broken(c, "write to", wc), farewellAfter(wc.Status))
+		r.fail(c, r.broken(c, "operation on", wc), farewellAfter(wc.Status))
 	}
 }
 
@@ -195,26 +196,6 @@ func (r *Rail) immediate(c *conn, wc *verbs.WC) {
 	}
 }
 
-// grant tells the peer how many immediates it may have sent, if it was not told and there is room for the message.
-func (r *Rail) grant(c *conn) {
-	if c.told < c.offered && r.say(c, control{controlCredit, c.offered}) {
-		c.told = c.offered
-	}
-}
-
-// say sends a control message if there is room for it; one place is left for the farewell.
-func (r *Rail) say(c *conn, m control) bool {
-	sent, err := c.send(m, 1)
-	if err != nil {
-		r.fail(c, fmt.Errorf("%s: %v: %w", r.name, c.peer, err), 0)
-		return false
-	}
-	if sent {
-		c.lastSpoke = r.now
-	}
-	return sent
-}
-
 // heard notes that something came from the peer, which proves also that it is connected.
 func (r *Rail) heard(c *conn) {
 	c.lastHeard = r.now
@@ -223,61 +204,8 @@ func (r *Rail) heard(c *conn) {
 	}
 }
 
-// messageSent takes the completion of a control message.
-func (r *Rail) messageSent(c *conn, index uint16, wc *verbs.WC) {
-	c.msgHead++
-	if wc.Status != verbs.WCSuccess {
-		r.fail(c, r.broken(c, "message to", wc), 0)
-	}
-	switch {
-	case c.state == connUp:
-		r.grant(c)
-	case uint16(c.msgTail) == index+1:
-		c.left() // the farewell is the last
-	}
-}
-
-// message takes a control message.
-func (r *Rail) message(c *conn, i uint16, wc *verbs.WC) {
-	if wc.Status != verbs.WCSuccess {
-		r.fail(c, r.broken(c, "connection with", wc), 0)
-		c.left()
-		return
-	}
-	r.heard(c)
-	err := r.obey(c, c.memory.Bytes()[int(i)*messageSize:][:min(wc.ByteLen, messageSize)])
-	if err == nil && c.state == connUp {
-		err = c.receive(i)
-	}
-	if err != nil {
-		r.fail(c, fmt.Errorf("%s: %v: %w", r.name, c.peer, err), byeFailed)
-	}
-}
-
-// obey does what a control message says. An error is for what a peer of this kind cannot have sent.
-func (r *Rail) obey(c *conn, message []byte) error {
-	m, ok, err := parseControl(message)
-	if err != nil || !ok {
-		return err
-	}
-	switch m.kind {
-	case controlCredit:
-		if m.value < c.granted || m.value-c.used > c.window {
-			return fmt.Errorf("the peer grants %d immediates after %d, of which %d were used: more than %d are never open",
-				m.value, c.granted, c.used, c.window)
-		}
-		c.granted = m.value
-	case controlBye:
-		cause := rail.ErrPeerClosed
-		if bye(m.value) != byeClosed {
-			cause = fmt.Errorf("%w: its end of the connection broke", rail.ErrPeerGone)
-		}
-		r.fail(c, fmt.Errorf("%s: %v: %w", r.name, c.peer, cause), 0)
-	}
-	return nil
-}
-
-// watch sends the heartbeats that are due and gives up the peers that were silent for too long. Everything that has come
+// watch sends the heartbeats that are due and gives up the peers whose process has ended, or that were silent for too long.
+// Everything that has come
 // was taken before, or it is not the time to judge.
 func (r *Rail) watch() {
 	r.watchAt = time.Time{}
@@ -288,15 +216,21 @@ func (r *Rail) watch() {
 		}
 		silence := r.now.Sub(c.lastHeard)
 		switch {
+		case drained && c.sentinel != nil && c.sentinel.ended():
+			r.fail(c, fmt.Errorf("%s: %v: %w: its process has ended", r.name, c.peer, rail.ErrPeerGone), 0)
+			continue
 		case silence >= r.cfg.PeerTimeout && drained:
 			r.fail(c, fmt.Errorf("%s: %v: %w: nothing came from it for %v", r.name, c.peer, rail.ErrPeerGone, silence), 0)
 			continue
 		case r.now.Sub(c.lastSpoke) >= r.cfg.Heartbeat:
-			r.say(c, control{kind: controlHeartbeat})
+			r.say(c, control{kind: controlHeartbeat}, nil, reserveForFarewell)
 		}
 		r.watchAt = earlier(r.watchAt, earlier(c.lastSpoke.Add(r.cfg.Heartbeat), c.lastHeard.Add(r.cfg.PeerTimeout)))
+		if c.sentinel != nil {
+			r.watchAt = earlier(r.watchAt, r.now.Add(processInterval))
+		}
 	}
-	if soon := r.now.Add(r.cfg.Heartbeat / 4); !r.watchAt.IsZero() && r.watchAt.Before(soon) {
+	if soon := r.now.Add(min(r.cfg.Heartbeat/4, processInterval)); !r.watchAt.IsZero() && r.watchAt.Before(soon) {
 		r.watchAt = soon // many peers are looked at together
 	}
 }

@@ -20,7 +20,7 @@ func testHello() *hello {
 		incarnation: rail.Incarnation{0: 1, 15: 16}, nonce: 0xfedcba9876543210, attempt: 3, holds: 0x0123456789abcdef,
 		ackWanted: true,
 		half: half{messages: queuePair{19, 0xabcdef}, writes: queuePair{20, 0x123456}, mtu: 1024, rdAtomic: 16,
-			immediates: 256},
+			immediates: 256, message: olderMessage},
 	}
 }
 
@@ -63,6 +63,19 @@ func TestGolden(t *testing.T) {
 	require.Equal(t, hex.EncodeToString(golden(t, "verbs-control.golden")), hex.EncodeToString(c[:]))
 }
 
+// TestGoldenOptions is of a hello with all optional fields.
+func TestGoldenOptions(t *testing.T) {
+	want := testHello()
+	want.half.message = messageSize
+	want.half.process = process{boot: [16]byte{0: 0xb0, 15: 0x07}, namespace: 0xf0000001, pid: 4711}
+	b := want.append(nil)
+	require.Equal(t, hex.EncodeToString(golden(t, "verbs-hello-options.golden")), hex.EncodeToString(b))
+	m, err := parseHello(b)
+	require.NoError(t, err)
+	require.Equal(t, want, m)
+	require.LessOrEqual(t, len(b), maxDatagram)
+}
+
 func TestAuthenticationIsReserved(t *testing.T) {
 	b := testHello().append(nil)
 	b = tlv.Finish(tlv.AppendField(b, tlv.Auth, []byte("later")))
@@ -95,6 +108,7 @@ func TestHelloRefused(t *testing.T) {
 		"small MTU":        {func(m *hello) { m.half.mtu = 128 }, "128 bytes are no path MTU"},
 		"no immediates":    {func(m *hello) { m.half.immediates = 0 }, "0 immediates are outside 1 to 65536"},
 		"many immediates":  {func(m *hello) { m.half.immediates = 1<<16 + 1 }, "65537 immediates"},
+		"short messages":   {func(m *hello) { m.half.message = 63 }, "messages of 63 bytes are outside 64 to 65536"},
 		"multicast":        {func(m *hello) { m.from.gid = [16]byte{0xff, 2} }, "GID ff02:: is not one port's"},
 		"unspecified":      {func(m *hello) { m.from.gid = [16]byte{10: 0xff, 0xff} }, "GID 0.0.0.0 is not one port's"},
 		"no address":       {func(m *hello) { m.from.gid = [16]byte{} }, "neither a GID nor a LID"},
@@ -142,6 +156,10 @@ func TestEveryFieldIsNeededInItsSize(t *testing.T) {
 				}
 				return nil
 			}))
+			if field&tlv.Required == 0 {
+				require.NoError(t, parse(tlv.Finish(without)))
+				continue
+			}
 			require.ErrorContains(t, parse(tlv.Finish(without)), "fields are there")
 			if field != fieldText || format != &refusalFormat {
 				require.Error(t, parse(tlv.Finish(longer)), "%s field %#x", format.Name, field)
@@ -151,7 +169,8 @@ func TestEveryFieldIsNeededInItsSize(t *testing.T) {
 }
 
 func TestControl(t *testing.T) {
-	for _, c := range []control{{controlHeartbeat, 0}, {controlCredit, 1 << 40}, {controlBye, uint64(byeFailed)}} {
+	for _, c := range []control{{controlHeartbeat, 0}, {controlCredit, 1 << 40}, {controlBye, uint64(byeFailed | byeAnswer)},
+		{controlMessage, 9}} {
 		b := bytes.Repeat([]byte{0xee}, controlSize)
 		c.put(b)
 		got, ok, err := parseControl(b)

@@ -54,7 +54,7 @@ func TestManyWritesInFlight(t *testing.T) {
 	fill(a.memory, 3)
 	refused := 0
 	for posted := 0; posted < many; {
-		var batch []rail.Write
+		var batch []rail.Op
 		for i := posted; i < min(posted+100, many); i++ {
 			w := a.write(uint64(i), i*size, b.remote(), i*size, size)
 			if i%3 == 0 {
@@ -85,7 +85,7 @@ func TestMoreImmediatesThanGranted(t *testing.T) {
 	a, b := newEngine(t, verbsrail.Config{}), newEngine(t, verbsrail.Config{Immediates: 8})
 	id, _ := connect(t, a, b)
 	const many = 500
-	var batch []rail.Write
+	var batch []rail.Op
 	for i := range 100 {
 		batch = append(batch, withImm(a.write(uint64(i), 0, b.remote(), 0, i), uint32(i)))
 	}
@@ -99,14 +99,14 @@ func TestMoreImmediatesThanGranted(t *testing.T) {
 		require.NoError(t, err)
 		require.Zero(t, n)
 	}
-	n, err = a.rail.Post(id, []rail.Write{a.write(1000, 0, b.remote(), 0, 8)})
+	n, err = a.rail.Post(id, []rail.Op{a.write(1000, 0, b.remote(), 0, 8)})
 	require.NoError(t, err)
 	require.Equal(t, 1, n, "a write without immediate needs no credit")
 
 	posted := 8
 	for end := time.Now().Add(patience); len(b.immediates) < many; {
 		require.True(t, time.Now().Before(end))
-		var more []rail.Write
+		var more []rail.Op
 		for i := posted; i < min(posted+20, many); i++ {
 			more = append(more, withImm(a.write(uint64(i), 0, b.remote(), 0, 4), uint32(i)))
 		}
@@ -125,7 +125,7 @@ func TestMoreImmediatesThanGranted(t *testing.T) {
 func TestEventsThatDoNotFitAreHeldBack(t *testing.T) {
 	a, b := newEngine(t, verbsrail.Config{}), newEngine(t, verbsrail.Config{})
 	id, _ := connect(t, a, b)
-	var batch []rail.Write
+	var batch []rail.Op
 	for i := range 50 {
 		batch = append(batch, withImm(a.write(uint64(i), 0, b.remote(), 0, 4), uint32(i)))
 	}
@@ -151,17 +151,17 @@ func TestWritesThatCannotBePosted(t *testing.T) {
 	id, _ := connect(t, a, b)
 	good := a.write(1, 0, b.remote(), 0, 8)
 	long, wide, wideRemote := good, good, good
-	long.Length = a.rail.Caps().MaxMessage + 1
+	long.Length = a.rail.Caps().MaxLength + 1
 	wide.LocalKey = 1 << 32
 	wideRemote.RemoteKey = 1 << 32
-	for i, bad := range []rail.Write{long, wide, wideRemote} {
+	for i, bad := range []rail.Op{long, wide, wideRemote} {
 		good.Token = uint64(i)
-		n, err := a.rail.Post(id, []rail.Write{good, bad, good})
+		n, err := a.rail.Post(id, []rail.Op{good, bad, good})
 		require.Error(t, err)
 		require.Equal(t, 1, n)
 	}
 	until(t, "the good ones", func() bool { return a.completed == 3 }, a, b)
-	_, err := a.rail.Post(99, []rail.Write{good})
+	_, err := a.rail.Post(99, []rail.Op{good})
 	require.ErrorContains(t, err, "peer 99, which is not up")
 	require.Empty(t, a.downs)
 }
@@ -181,15 +181,15 @@ func requireAllOnce(t *testing.T, e *engine, n int) (failed int) {
 }
 
 func TestRefusedByThePeersMemory(t *testing.T) {
-	for name, spoil := range map[string]func(*rail.Write){
-		"key":    func(w *rail.Write) { w.RemoteKey ^= 0x5500 },
-		"bounds": func(w *rail.Write) { w.RemoteAddr += memorySize - 100 },
+	for name, spoil := range map[string]func(*rail.Op){
+		"key":    func(w *rail.Op) { w.RemoteKey ^= 0x5500 },
+		"bounds": func(w *rail.Op) { w.RemoteAddr += memorySize - 100 },
 	} {
 		t.Run(name, func(t *testing.T) {
 			patient := verbsrail.Config{DrainTimeout: time.Hour}
 			a, b := newEngine(t, patient), newEngine(t, patient)
 			id, atB := connect(t, a, b)
-			var batch []rail.Write
+			var batch []rail.Op
 			for i := range 20 {
 				batch = append(batch, a.write(uint64(i), 0, b.remote(), 0, 1000))
 			}
@@ -217,7 +217,7 @@ func TestRefusedByThePeersMemory(t *testing.T) {
 func TestSteadyStateAllocatesNothing(t *testing.T) {
 	a, b := newEngine(t, verbsrail.Config{}), newEngine(t, verbsrail.Config{})
 	id, _ := connect(t, a, b)
-	batch := make([]rail.Write, 16)
+	batch := make([]rail.Op, 16)
 	var eventsA, eventsB [64]rail.Event
 	now := time.Now()
 	round := func() {

@@ -80,7 +80,7 @@ func (n *network) cut(address string) {
 func (r *memRail) Name() string    { return "mem:" + r.address }
 func (r *memRail) Address() []byte { return []byte(r.address) }
 func (r *memRail) Caps() rail.Caps {
-	return rail.Caps{MaxMessage: 1 << 30, MaxBatch: 8, Completion: rail.Responsible, ImmSource: true}
+	return rail.Caps{MaxLength: 1 << 30, MaxBatch: 8, Completion: rail.Responsible, ImmSource: true}
 }
 
 type memRegistration struct {
@@ -169,7 +169,7 @@ func (r *memRail) Peer(peer rail.PeerID) rail.PeerInfo {
 	return rail.PeerInfo{Incarnation: other.incarnation, Address: []byte(other.address), Name: other.address}
 }
 
-func (r *memRail) Post(peer rail.PeerID, writes []rail.Write) (int, error) {
+func (r *memRail) Post(peer rail.PeerID, writes []rail.Op) (int, error) {
 	r.network.mu.Lock()
 	defer r.network.mu.Unlock()
 	l := r.links[peer]
@@ -182,7 +182,9 @@ func (r *memRail) Post(peer rail.PeerID, writes []rail.Write) (int, error) {
 	return len(writes), nil
 }
 
-func (l *memLink) write(w rail.Write) error {
+func (r *memRail) Send(rail.PeerID, []byte) (bool, error) { return false, errors.ErrUnsupported }
+
+func (l *memLink) write(w rail.Op) error {
 	to, ok := l.back.rail.find(w.RemoteKey, w.RemoteAddr, w.Length)
 	if !ok {
 		return rail.ErrAccess
