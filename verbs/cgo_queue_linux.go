@@ -95,8 +95,10 @@ func cArmCQ(cq unsafe.Pointer, solicitedOnly bool) error {
 func cCQEvents(cq unsafe.Pointer) int { return int(C.weft_cq_events((*C.struct_weft_cq)(cq))) }
 
 func cPollCQ(cq unsafe.Pointer, wcs []WC, spin uint32) int {
-	return int(C.weft_cq_poll((*C.struct_weft_cq)(cq), (*C.struct_weft_wc)(unsafe.Pointer(unsafe.SliceData(wcs))),
-		C.uint32_t(len(wcs)), C.uint32_t(spin)))
+	var polled C.int32_t
+	C.weft_cq_poll((*C.struct_weft_cq)(cq), (*C.struct_weft_wc)(unsafe.Pointer(unsafe.SliceData(wcs))),
+		C.uint32_t(len(wcs)), C.uint32_t(spin), &polled)
+	return int(polled)
 }
 
 func cCreateQP(pd, sendCQ, recvCQ, srq unsafe.Pointer, limits *qpLimits) (unsafe.Pointer, uint32, error) {
@@ -167,19 +169,19 @@ func cSetMaxMessage(qp unsafe.Pointer, bytes uint32) {
 }
 
 func cPostSend(qp unsafe.Pointer, wrs []SendWR, sges []SGE) (accepted, result int) {
-	var n C.uint32_t
-	rc := C.weft_qp_post_send((*C.struct_weft_qp)(qp),
+	var p C.struct_weft_posted
+	C.weft_qp_post_send((*C.struct_weft_qp)(qp),
 		(*C.struct_weft_send_wr)(unsafe.Pointer(unsafe.SliceData(wrs))), C.uint32_t(len(wrs)),
-		(*C.struct_weft_sge)(unsafe.Pointer(unsafe.SliceData(sges))), C.uint32_t(len(sges)), &n)
-	return int(n), int(rc)
+		(*C.struct_weft_sge)(unsafe.Pointer(unsafe.SliceData(sges))), C.uint32_t(len(sges)), &p)
+	return int(p.accepted), int(p.result)
 }
 
 func cPostRecv(qp unsafe.Pointer, wrs []RecvWR, sges []SGE) (accepted, result int) {
-	var n C.uint32_t
-	rc := C.weft_qp_post_recv((*C.struct_weft_qp)(qp),
+	var p C.struct_weft_posted
+	C.weft_qp_post_recv((*C.struct_weft_qp)(qp),
 		(*C.struct_weft_recv_wr)(unsafe.Pointer(unsafe.SliceData(wrs))), C.uint32_t(len(wrs)),
-		(*C.struct_weft_sge)(unsafe.Pointer(unsafe.SliceData(sges))), C.uint32_t(len(sges)), &n)
-	return int(n), int(rc)
+		(*C.struct_weft_sge)(unsafe.Pointer(unsafe.SliceData(sges))), C.uint32_t(len(sges)), &p)
+	return int(p.accepted), int(p.result)
 }
 
 func cPostSentinel(qp unsafe.Pointer, id uint64) int {
@@ -216,11 +218,11 @@ func cQuerySRQ(srq unsafe.Pointer) (a srqAttr, err error) {
 }
 
 func cPostSRQRecv(srq unsafe.Pointer, wrs []RecvWR, sges []SGE) (accepted, result int) {
-	var n C.uint32_t
-	rc := C.weft_srq_post_recv((*C.struct_weft_srq)(srq),
+	var p C.struct_weft_posted
+	C.weft_srq_post_recv((*C.struct_weft_srq)(srq),
 		(*C.struct_weft_recv_wr)(unsafe.Pointer(unsafe.SliceData(wrs))), C.uint32_t(len(wrs)),
-		(*C.struct_weft_sge)(unsafe.Pointer(unsafe.SliceData(sges))), C.uint32_t(len(sges)), &n)
-	return int(n), int(rc)
+		(*C.struct_weft_sge)(unsafe.Pointer(unsafe.SliceData(sges))), C.uint32_t(len(sges)), &p)
+	return int(p.accepted), int(p.result)
 }
 
 func cCreateTemplate(n int) (unsafe.Pointer, error) {
@@ -239,10 +241,10 @@ func cAddPrepared(t, qp unsafe.Pointer, wr *SendWR, lkey uint32) (result int) {
 }
 
 func cPostTemplate(t unsafe.Pointer, patches []Patch) (accepted, result int) {
-	var n C.uint32_t
-	rc := C.weft_template_post((*C.struct_weft_template)(t),
-		(*C.struct_weft_patch)(unsafe.Pointer(unsafe.SliceData(patches))), C.uint32_t(len(patches)), &n)
-	return int(n), int(rc)
+	var p C.struct_weft_posted
+	C.weft_template_post((*C.struct_weft_template)(t),
+		(*C.struct_weft_patch)(unsafe.Pointer(unsafe.SliceData(patches))), C.uint32_t(len(patches)), &p)
+	return int(p.accepted), int(p.result)
 }
 
 func cTemplateCrossings(t unsafe.Pointer) uint64 {

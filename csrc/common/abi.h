@@ -230,6 +230,15 @@ struct weft_qp_attr {
     uint8_t zero;
 };
 
+/*
+ * What became of a post: result is 0; a positive errno of the driver; or a negative enum weft_bad_wr for
+ * the work request after the accepted ones, in which case nothing was posted.
+ */
+struct weft_posted {
+    int32_t result;
+    uint32_t accepted; /* how many the driver took, from the first on */
+};
+
 /* verbs.srqAttr */
 struct weft_srq_attr {
     uint32_t max_wr;

@@ -265,19 +265,24 @@ static struct ibv_send_wr *null_post_at_once(struct null_qp *qp, struct ibv_send
 {
     struct weft_null *n = null_of(qp->qp.context);
     uint32_t room = qp->cap.max_send_wr - (qp->posted - qp->given_back);
-    uint32_t before = qp->posted;
-    for (; wr != NULL && room > 0; wr = wr->next, room--) {
-        qp->posted++;
-        if ((wr->send_flags & IBV_SEND_SIGNALED) == 0) {
-            qp->completed++;
+    uint32_t taken = 0;
+    for (; wr != NULL && taken < room; wr = wr->next) {
+        taken++;
+        if ((wr->send_flags & IBV_SEND_SIGNALED) == 0)
             continue;
-        }
         struct null_send send = {wr->wr_id, wr->send_flags, null_completes_as[wr->opcode]};
         null_lock(n);
+        qp->posted += taken;
+        qp->completed = qp->posted - 1; /* null_complete adds this one */
+        n->calls[CALL_post_send] += taken;
+        room -= taken;
+        taken = 0;
         null_complete(qp, &send, IBV_WC_SUCCESS, 0);
         null_unlock(n);
     }
-    n->calls[CALL_post_send] += qp->posted - before;
+    qp->posted += taken;
+    qp->completed += taken;
+    n->calls[CALL_post_send] += taken;
     return wr;
 }
 

@@ -119,12 +119,18 @@ typedef int post(struct weft_qp *qp, const struct batch *b, uint32_t *accepted);
 
 static inline int post_sends(struct weft_qp *qp, const struct batch *b, uint32_t *accepted)
 {
-    return weft_qp_post_send(qp, b->sends, b->n, b->sges, b->num_sge, accepted);
+    struct weft_posted posted;
+    weft_qp_post_send(qp, b->sends, b->n, b->sges, b->num_sge, &posted);
+    *accepted = posted.accepted;
+    return posted.result;
 }
 
 static inline int post_recvs(struct weft_qp *qp, const struct batch *b, uint32_t *accepted)
 {
-    return weft_qp_post_recv(qp, b->recvs, b->n, b->sges, b->num_sge, accepted);
+    struct weft_posted posted;
+    weft_qp_post_recv(qp, b->recvs, b->n, b->sges, b->num_sge, &posted);
+    *accepted = posted.accepted;
+    return posted.result;
 }
 
 #define FOR_BOTH(check)                                                                                                \

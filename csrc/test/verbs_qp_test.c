@@ -91,13 +91,15 @@ static struct weft_qp *create(void)
 
 static void check_destroyed(struct weft_qp *qp)
 {
-    uint32_t accepted = 99;
+    struct weft_posted posted = {.accepted = 99};
 
     CHECK_EQ(weft_qp_destroy(qp), 0);
     CHECK_EQ(driver.pairs, 0);
-    CHECK_EQ(weft_qp_post_send(qp, NULL, 0, NULL, 0, &accepted), -WEFT_BAD_CLOSED);
-    CHECK_EQ(weft_qp_post_recv(qp, NULL, 0, NULL, 0, &accepted), -WEFT_BAD_CLOSED);
-    CHECK_EQ(accepted, 0);
+    weft_qp_post_send(qp, NULL, 0, NULL, 0, &posted);
+    CHECK_EQ(posted.result, -WEFT_BAD_CLOSED);
+    weft_qp_post_recv(qp, NULL, 0, NULL, 0, &posted);
+    CHECK_EQ(posted.result, -WEFT_BAD_CLOSED);
+    CHECK_EQ(posted.accepted, 0);
     weft_qp_free(qp);
 }
 

@@ -3,6 +3,14 @@
 
 enum { PREPARED = 6, FIRST = 4 }; /* the first 4 are for one queue pair */
 
+static int post_patches(struct weft_template *t, const struct weft_patch *patches, uint32_t n, uint32_t *accepted)
+{
+    struct weft_posted posted;
+    weft_template_post(t, patches, n, &posted);
+    *accepted = posted.accepted;
+    return posted.result;
+}
+
 static struct weft_qp qps[2];
 static struct ibv_qp other_qp = {.context = &context, .qp_num = 7};
 
@@ -33,7 +41,7 @@ static void discard(struct weft_template *t)
     uint32_t accepted = 99;
 
     weft_template_destroy(t);
-    CHECK_EQ(weft_template_post(t, NULL, 0, &accepted), -WEFT_BAD_CLOSED);
+    CHECK_EQ(post_patches(t, NULL, 0, &accepted), -WEFT_BAD_CLOSED);
     CHECK_EQ(accepted, 0);
     weft_template_free(t);
 }
@@ -50,7 +58,7 @@ static void a_post_changes_addresses_and_lengths_alone(void)
     struct weft_patch patches[] = {patch(0), patch(2), patch(3), patch(5)};
     uint32_t accepted = 99;
 
-    CHECK_EQ(weft_template_post(t, patches, 4, &accepted), 0);
+    CHECK_EQ(post_patches(t, patches, 4, &accepted), 0);
     CHECK_EQ(accepted, 4);
     CHECK_EQ(driver.num_chains, 2);
     CHECK_EQ(driver.chains[0], 3);
@@ -77,7 +85,7 @@ static void one_call_posts_to_all_queue_pairs(void)
     struct weft_patch patches[] = {patch(0), patch(5)};
     uint32_t accepted;
 
-    CHECK_EQ(weft_template_post(t, patches, 2, &accepted), 0);
+    CHECK_EQ(post_patches(t, patches, 2, &accepted), 0);
     CHECK_EQ(weft_template_crossings(t), 1);
     CHECK_EQ(weft_qp_crossings(&qps[0]) + weft_qp_crossings(&qps[1]), 0);
     CHECK_EQ(driver.num_chains, 2);
@@ -90,9 +98,9 @@ static void nothing_is_left_of_an_earlier_post(void)
     struct weft_patch all[] = {patch(0), patch(1), patch(2), patch(3)}, one = patch(1);
     uint32_t accepted;
 
-    CHECK_EQ(weft_template_post(t, all, 4, &accepted), 0);
+    CHECK_EQ(post_patches(t, all, 4, &accepted), 0);
     one.length = 0;
-    CHECK_EQ(weft_template_post(t, &one, 1, &accepted), 0);
+    CHECK_EQ(post_patches(t, &one, 1, &accepted), 0);
     CHECK_EQ(driver.chains[1], 1);
     CHECK_EQ(driver.sends[4].num_sge, 0); /* no bytes, no entry */
     discard(t);
@@ -104,7 +112,7 @@ static void a_datagram_keeps_its_peer(void)
     struct weft_patch one = patch(3);
     uint32_t accepted;
 
-    CHECK_EQ(weft_template_post(t, &one, 1, &accepted), 0);
+    CHECK_EQ(post_patches(t, &one, 1, &accepted), 0);
     CHECK(driver.sends[0].wr.ud.ah == (void *)77);
     CHECK_EQ(driver.sends[0].wr.ud.remote_qpn, 603);
     discard(t);
@@ -115,7 +123,7 @@ static void check_patches(const struct weft_patch *patches, uint32_t n, int reas
     struct weft_template *t = prepared(IBV_QPT_RC, IBV_WR_RDMA_WRITE);
     uint32_t accepted = 99;
 
-    CHECK_EQ(weft_template_post(t, patches, n, &accepted), -reason);
+    CHECK_EQ(post_patches(t, patches, n, &accepted), -reason);
     CHECK_EQ(accepted, index);
     CHECK_EQ(driver.num_chains, 0);
     discard(t);
@@ -143,7 +151,7 @@ static void a_failed_queue_pair_stops_the_whole_post(void)
     uint32_t accepted = 99;
 
     qps[1].refuses = WEFT_BAD_FAILED;
-    CHECK_EQ(weft_template_post(t, patches, 2, &accepted), -WEFT_BAD_FAILED);
+    CHECK_EQ(post_patches(t, patches, 2, &accepted), -WEFT_BAD_FAILED);
     CHECK_EQ(accepted, 1);
     CHECK_EQ(driver.num_chains, 0);
     discard(t);
@@ -156,9 +164,9 @@ static void unsignaled_requests_count(void)
     uint32_t accepted = 99;
 
     qps[0].limits.max_send_wr = 3;
-    CHECK_EQ(weft_template_post(t, patches, 4, &accepted), 0); /* the third is signalled */
+    CHECK_EQ(post_patches(t, patches, 4, &accepted), 0); /* the third is signalled */
     CHECK_EQ(qps[0].run, 1);
-    CHECK_EQ(weft_template_post(t, patches, 4, &accepted), -WEFT_BAD_UNSIGNALED);
+    CHECK_EQ(post_patches(t, patches, 4, &accepted), -WEFT_BAD_UNSIGNALED);
     CHECK_EQ(accepted, 1);
     CHECK_EQ(qps[0].run, 1);
     discard(t);
@@ -176,7 +184,7 @@ static void accepted_is_exact_wherever_a_driver_stops(void)
             fake.rc = ENOMEM;
             driver.refuse_at = i;
             driver.bad = bad;
-            CHECK_EQ(weft_template_post(t, patches, PREPARED, &accepted), ENOMEM);
+            CHECK_EQ(post_patches(t, patches, PREPARED, &accepted), ENOMEM);
             CHECK_EQ(accepted, bad == BAD_HERE ? i : i < FIRST ? 0 : FIRST);
             discard(t);
         }

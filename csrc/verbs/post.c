@@ -115,30 +115,33 @@ static inline enum weft_bad_wr weft_check_sends(const struct weft_qp *qp, const 
                                                 const struct weft_sge *sges, uint32_t num_sge, uint32_t *index,
                                                 uint32_t *run, struct ibv_send_wr *chain)
 {
-    uint32_t type = qp->limits.type;
-    *index = 0;
-    if (WEFT_RARELY(qp->refuses != 0))
-        return qp->refuses;
-    for (uint32_t i = 0; i < n; i++) {
-        enum weft_bad_wr bad = weft_check_send(&qp->limits, &wrs[i], sges, num_sge);
+    const struct weft_qp_limits limits = qp->limits; /* a copy, which what is written to the chain cannot change */
+    uint32_t counted = *run;
+    enum weft_bad_wr bad = qp->refuses;
+    uint32_t i = 0;
+    for (; i < n && bad == 0; i++) {
+        const struct weft_send_wr *wr = &wrs[i];
+        bad = weft_check_send(&limits, wr, sges, num_sge);
         if (bad == 0)
-            bad = weft_count(&qp->limits, run, wrs[i].flags);
-        if (bad == 0 && i == n - 1 && num_sge != wrs[i].num_sge)
-            bad = WEFT_BAD_SGE_LIST;
-        if (bad != 0) {
-            *index = i;
-            return bad;
-        }
+            bad = weft_count(&limits, &counted, wr->flags);
+        if (bad != 0)
+            break;
         if (chain != NULL)
-            weft_fill_send(&chain[i], &wrs[i], sges, type);
-        sges += wrs[i].num_sge;
-        num_sge -= wrs[i].num_sge;
+            weft_fill_send(&chain[i], wr, sges, limits.type);
+        sges += wr->num_sge;
+        num_sge -= wr->num_sge;
     }
-    return 0;
+    if (bad == 0 && n > 0 && num_sge != 0) {
+        bad = WEFT_BAD_SGE_LIST;
+        i = n - 1;
+    }
+    *index = i;
+    *run = counted;
+    return bad;
 }
 
 /* Posts a chain of n, and adds how many the driver took. */
-static int weft_post_chain(struct weft_qp *qp, struct ibv_send_wr *chain, uint32_t n, uint32_t *accepted)
+static inline int weft_post_chain(struct weft_qp *qp, struct ibv_send_wr *chain, uint32_t n, uint32_t *accepted)
 {
     struct ibv_send_wr *bad = NULL;
     chain[n - 1].next = NULL;
@@ -165,25 +168,26 @@ static int weft_post_chains(struct weft_qp *qp, const struct weft_send_wr *wrs, 
     return rc;
 }
 
-int weft_qp_post_send(struct weft_qp *qp, const struct weft_send_wr *wrs, uint32_t n, const struct weft_sge *sges,
-                      uint32_t num_sge, uint32_t *accepted)
+void weft_qp_post_send(struct weft_qp *qp, const struct weft_send_wr *wrs, uint32_t n, const struct weft_sge *sges,
+                       uint32_t num_sge, struct weft_posted *posted)
 {
     struct ibv_send_wr chain[WEFT_CHAIN];
+    uint32_t accepted;
     weft_crossed(&qp->crossings);
     weft_lock(&qp->lock);
     uint32_t run = qp->run;
     int one = n > 0 && n <= WEFT_CHAIN;
-    int rc = -(int)weft_check_sends(qp, wrs, n, sges, num_sge, accepted, &run, one ? chain : NULL);
+    int rc = -(int)weft_check_sends(qp, wrs, n, sges, num_sge, &accepted, &run, one ? chain : NULL);
     if (rc == 0) {
-        *accepted = 0;
-        rc = one ? weft_post_chain(qp, chain, n, accepted) : weft_post_chains(qp, wrs, n, sges, chain, accepted);
+        accepted = 0;
+        rc = one ? weft_post_chain(qp, chain, n, &accepted) : weft_post_chains(qp, wrs, n, sges, chain, &accepted);
         if (rc == 0)
             qp->run = run;
-        for (uint32_t i = 0; rc != 0 && i < *accepted; i++)
+        for (uint32_t i = 0; rc != 0 && i < accepted; i++)
             weft_count(&qp->limits, &qp->run, wrs[i].flags);
     }
     weft_unlock(&qp->lock);
-    return rc;
+    *posted = (struct weft_posted){.result = rc, .accepted = accepted};
 }
 
 int weft_qp_post_sentinel(struct weft_qp *qp, uint64_t id)
@@ -268,17 +272,17 @@ static int weft_post_recvs(struct ibv_qp *qp, struct ibv_srq *srq, const struct 
     return 0;
 }
 
-int weft_qp_post_recv(struct weft_qp *qp, const struct weft_recv_wr *wrs, uint32_t n, const struct weft_sge *sges,
-                      uint32_t num_sge, uint32_t *accepted)
+void weft_qp_post_recv(struct weft_qp *qp, const struct weft_recv_wr *wrs, uint32_t n, const struct weft_sge *sges,
+                       uint32_t num_sge, struct weft_posted *posted)
 {
+    uint32_t accepted = 0;
     weft_crossed(&qp->crossings);
-    *accepted = 0;
     weft_lock(&qp->lock);
     int rc = -(int)qp->refuses;
     if (rc == 0)
-        rc = -weft_check_recvs(wrs, n, num_sge, qp->limits.max_recv_sge, accepted);
+        rc = -weft_check_recvs(wrs, n, num_sge, qp->limits.max_recv_sge, &accepted);
     if (rc == 0)
-        rc = weft_post_recvs(qp->qp, NULL, wrs, n, sges, accepted);
+        rc = weft_post_recvs(qp->qp, NULL, wrs, n, sges, &accepted);
     weft_unlock(&qp->lock);
-    return rc;
+    *posted = (struct weft_posted){.result = rc, .accepted = accepted};
 }

@@ -298,16 +298,19 @@ static int weft_cq_poll_once(struct weft_cq *cq, struct weft_wc *out, uint32_t m
     return (int)done;
 }
 
-int weft_cq_poll(struct weft_cq *cq, struct weft_wc *wcs, uint32_t max, uint32_t spin_ns)
+static int weft_cq_poll_again(struct weft_cq *cq, struct weft_wc *wcs, uint32_t max, uint32_t spin_ns)
 {
-    int n = weft_cq_poll_once(cq, wcs, max);
-    if (n != 0 || spin_ns == 0)
-        return n;
-    if (spin_ns > WEFT_MAX_SPIN_NS)
-        spin_ns = WEFT_MAX_SPIN_NS;
     uint64_t until = weft_now_ns() + spin_ns;
+    int n;
     do {
         n = weft_cq_poll_once(cq, wcs, max);
     } while (n == 0 && weft_now_ns() < until);
     return n;
+}
+
+void weft_cq_poll(struct weft_cq *cq, struct weft_wc *wcs, uint32_t max, uint32_t spin_ns, int32_t *polled)
+{
+    *polled = weft_cq_poll_once(cq, wcs, max);
+    if (*polled == 0 && spin_ns != 0)
+        *polled = weft_cq_poll_again(cq, wcs, max, spin_ns < WEFT_MAX_SPIN_NS ? spin_ns : WEFT_MAX_SPIN_NS);
 }

@@ -116,8 +116,12 @@ int weft_cq_arm(struct weft_cq *cq, int solicited_only);
 /* Takes every event that is there and acknowledges them together. Returns how many, or a negative errno. */
 int weft_cq_events(struct weft_cq *cq);
 
-/* Polls up to max completions, again for up to spin_ns while there are none. Returns how many, or a negative errno. */
-int weft_cq_poll(struct weft_cq *cq, struct weft_wc *wcs, uint32_t max, uint32_t spin_ns);
+/*
+ * Polls up to max completions, again for up to spin_ns while there are none; *polled is how many, or a negative errno.
+ * As all that a data path calls, it returns nothing: for a function with a result cgo looks up the goroutine's stack
+ * twice more.
+ */
+void weft_cq_poll(struct weft_cq *cq, struct weft_wc *wcs, uint32_t max, uint32_t spin_ns, int32_t *polled);
 
 /* Queue pairs (qp.c). limits holds what is wanted (type, depths, entries, inline bytes), then what was granted. */
 int weft_qp_create(struct ibv_pd *pd, struct weft_cq *send, struct weft_cq *recv, struct ibv_srq *srq,
@@ -143,21 +147,17 @@ int weft_qp_failure(struct weft_qp *qp, struct weft_failure *failure);
 /* How often Go has called to post to the queue pair itself. */
 uint64_t weft_qp_crossings(struct weft_qp *qp);
 
-/*
- * Posting (post.c): n work requests, wrs[i] with the next wrs[i].num_sge of the num_sge entries of sges. *accepted is
- * how many the driver took, from the first on. Returns 0; a positive errno of the driver; or a negative enum
- * weft_bad_wr for wrs[*accepted], in which case nothing was posted.
- */
-int weft_qp_post_send(struct weft_qp *qp, const struct weft_send_wr *wrs, uint32_t n, const struct weft_sge *sges,
-                      uint32_t num_sge, uint32_t *accepted);
-int weft_qp_post_recv(struct weft_qp *qp, const struct weft_recv_wr *wrs, uint32_t n, const struct weft_sge *sges,
-                      uint32_t num_sge, uint32_t *accepted);
+/* Posting (post.c): n work requests, wrs[i] with the next wrs[i].num_sge of the num_sge entries of sges. */
+void weft_qp_post_send(struct weft_qp *qp, const struct weft_send_wr *wrs, uint32_t n, const struct weft_sge *sges,
+                       uint32_t num_sge, struct weft_posted *posted);
+void weft_qp_post_recv(struct weft_qp *qp, const struct weft_recv_wr *wrs, uint32_t n, const struct weft_sge *sges,
+                       uint32_t num_sge, struct weft_posted *posted);
 
 /* Posts a send without bytes that completes after everything before it, also where the queue pair takes no more posts.
  */
 int weft_qp_post_sentinel(struct weft_qp *qp, uint64_t id);
 
-/* Posts the binding of a memory window; *rkey is its new key. Returns as the posts above do. */
+/* Posts the binding of a memory window; *rkey is its new key. Returns the result of a post. */
 int weft_qp_bind_mw(struct weft_qp *qp, struct ibv_mw *mw, struct ibv_mr *mr, const struct weft_mw_bind *bind,
                     uint32_t *rkey);
 
@@ -167,13 +167,13 @@ int weft_srq_destroy(struct weft_srq *srq);
 void *weft_srq_raw(struct weft_srq *srq);
 int weft_srq_modify(struct weft_srq *srq, const struct weft_srq_attr *attr, uint32_t mask); /* enum ibv_srq_attr_mask */
 int weft_srq_query(struct weft_srq *srq, struct weft_srq_attr *attr);
-int weft_srq_post_recv(struct weft_srq *srq, const struct weft_recv_wr *wrs, uint32_t n, const struct weft_sge *sges,
-                       uint32_t num_sge, uint32_t *accepted);
+void weft_srq_post_recv(struct weft_srq *srq, const struct weft_recv_wr *wrs, uint32_t n, const struct weft_sge *sges,
+                        uint32_t num_sge, struct weft_posted *posted);
 
 /*
- * Templates (template.c). Requests are added in order, those of one queue pair together; weft_template_add returns as
- * the posts do. A post patches prepared requests, each at most once and in order, and returns as the posts above do;
- * what is for one queue pair is one chain.
+ * Templates (template.c). Requests are added in order, those of one queue pair together; weft_template_add returns the
+ * result of a post. A post patches prepared requests, each at most once and in order; what is for one queue pair is one
+ * chain.
  */
 int weft_template_create(uint32_t n, struct weft_template **t);
 void weft_template_destroy(struct weft_template *t);
@@ -181,7 +181,8 @@ void weft_template_destroy(struct weft_template *t);
 /* Posts may be called until this; they are refused with WEFT_BAD_CLOSED after the above, and during another post. */
 void weft_template_free(struct weft_template *t);
 int weft_template_add(struct weft_template *t, struct weft_qp *qp, const struct weft_send_wr *wr, uint32_t lkey);
-int weft_template_post(struct weft_template *t, const struct weft_patch *patches, uint32_t n, uint32_t *accepted);
+void weft_template_post(struct weft_template *t, const struct weft_patch *patches, uint32_t n,
+                        struct weft_posted *posted);
 uint64_t weft_template_crossings(struct weft_template *t);
 
 #endif

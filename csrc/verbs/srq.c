@@ -51,10 +51,12 @@ int weft_srq_query(struct weft_srq *srq, struct weft_srq_attr *out)
     return rc;
 }
 
-int weft_srq_post_recv(struct weft_srq *srq, const struct weft_recv_wr *wrs, uint32_t n, const struct weft_sge *sges,
-                       uint32_t num_sge, uint32_t *accepted)
+void weft_srq_post_recv(struct weft_srq *srq, const struct weft_recv_wr *wrs, uint32_t n, const struct weft_sge *sges,
+                        uint32_t num_sge, struct weft_posted *posted)
 {
-    *accepted = 0;
-    int bad = weft_check_recvs(wrs, n, num_sge, srq->max_sge, accepted);
-    return bad != 0 ? -bad : weft_post_recvs(NULL, srq->srq, wrs, n, sges, accepted);
+    uint32_t accepted = 0;
+    int rc = -weft_check_recvs(wrs, n, num_sge, srq->max_sge, &accepted);
+    if (rc == 0)
+        rc = weft_post_recvs(NULL, srq->srq, wrs, n, sges, &accepted);
+    *posted = (struct weft_posted){.result = rc, .accepted = accepted};
 }

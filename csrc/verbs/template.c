@@ -164,13 +164,13 @@ static int weft_post_patches(struct weft_template *t, const struct weft_patch *p
     return rc;
 }
 
-int weft_template_post(struct weft_template *t, const struct weft_patch *patches, uint32_t n, uint32_t *accepted)
+void weft_template_post(struct weft_template *t, const struct weft_patch *patches, uint32_t n,
+                        struct weft_posted *posted)
 {
-    *accepted = 0;
+    *posted = (struct weft_posted){.result = -WEFT_BAD_CLOSED};
     if (__atomic_exchange_n(&t->busy, 1, __ATOMIC_ACQUIRE) != 0)
-        return -WEFT_BAD_CLOSED;
+        return;
     weft_crossed(&t->crossings);
-    int rc = weft_post_patches(t, patches, n, accepted);
+    posted->result = weft_post_patches(t, patches, n, &posted->accepted);
     weft_unlock(&t->busy);
-    return rc;
 }

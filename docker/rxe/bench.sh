@@ -1,13 +1,14 @@
 #!/bin/bash
 # The binding against perftest on soft-RoCE: interleaved pairs in one boot (PAIRS, default 5), medians as ratios. Prints
-# the table and writes it, with the runs that it comes from, to testdata/bench/rxe/.
+# the table and writes it, with the runs that it comes from, to testdata/bench/rxe/. ONLY, a regular expression, keeps to
+# the tests of these names, and writes nothing there.
 #
 # Both sides: one queue pair, two processes, depth 128, every 64th request signalled, nothing inline, the device's MTU, one
 # thread that polls, or sleeps until an event where the name says so.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 cd "$here/../.."
-pairs=${PAIRS:-5}
+pairs=${PAIRS:-5} only=${ONLY:-.}
 
 work=$(mktemp -d "${TMPDIR:-/tmp}/weft-bench-rxe.XXXXXX")
 trap 'rm -rf "$work"' EXIT
@@ -15,7 +16,7 @@ go test -c -tags nosymbolizer -o "$work/verbs.test" ./verbs
 
 cat >"$work/inside.sh" <<'INSIDE'
 set -euo pipefail
-work=$1 pairs=$2
+work=$1 pairs=$2 only=$3
 device=$(basename "$(echo /sys/class/infiniband/* | cut -d' ' -f1)")
 # Both sides use the RoCE v2 address by IPv4: verbs.SelectGID chooses it, perftest is told its index.
 for gid in "/sys/class/infiniband/$device/ports/1/gids/"*; do
@@ -26,6 +27,7 @@ done
 perftest() {
   local name=$1 column=$2 tool=$3 value
   shift 3
+  [[ $name =~ $only ]] || return 0
   local options=(-F -d "$device" -x "$index" --use_old_post_send "$@")
   timeout 60 "$tool" "${options[@]}" >/dev/null 2>&1 &
   local server=$!
@@ -38,6 +40,7 @@ perftest() {
 
 # weft NAME BENCHMARK TIMES AWK: one run; says NAME and what AWK makes of the result line.
 weft() {
+  [[ $1 =~ $only ]] || return 0
   local options=(-test.run '^$' -test.bench "$2" -test.benchtime "$3x")
   local value
   value=$(cd verbs && "$work/verbs.test" "${options[@]}" | awk "/^Benchmark/ {$4}")
@@ -68,7 +71,7 @@ for _ in $(seq "$pairs"); do
 done
 INSIDE
 
-"$here/run.sh" --time $((180 * pairs + 60)) bash "$work/inside.sh" "$work" "$pairs" | tee "$work/runs" >&2
+"$here/run.sh" --time $((180 * pairs + 60)) bash "$work/inside.sh" "$work" "$pairs" "$only" | tee "$work/runs" >&2
 
 # perftest counts bandwidth in MiB/s.
 awk -v pairs="$pairs" '
@@ -98,6 +101,10 @@ awk -v pairs="$pairs" '
     exit bad
   }' "$work/runs" >"$work/table"
 
+if [ "$only" != . ]; then
+  cat "$work/table"
+  exit
+fi
 result=testdata/bench/rxe/$(date -u +%Y-%m-%d).txt
 mkdir -p "$(dirname "$result")"
 {
