@@ -10,5 +10,5 @@ package csrc
 
 import "embed"
 
-//go:embed common null verbs
+//go:embed common fabric null verbs
 var _ embed.FS

@@ -8,6 +8,8 @@ packages=(
   gcc libc6-dev libibverbs-dev        # to build the bindings
   rdma-core ibverbs-providers         # to run them: libibverbs opens the device's provider by name
   ibverbs-utils perftest              # ibv_rc_pingpong; ib_write_bw and ib_write_lat
+  libfabric-dev libfabric-bin         # libfabric: to build and run fabric; fi_info, fi_pingpong
+  ucx-utils                           # ucx_perftest
   iproute2 kmod                       # ip and rdma; modprobe
   qemu-system-x86 busybox-static cpio # the soft-RoCE machine
   clang-format                        # the style of the C sources

@@ -8,7 +8,7 @@ var mayImport = map[string][]string{
 	"csrc":         {},
 	"internal/...": {"internal/..."},
 	// The tests' harness looks for the devices that a test asks for.
-	"internal/rdmatest": {"internal/...", "verbs"},
+	"internal/rdmatest": {"internal/...", "verbs", "fabric"},
 	// The null provider is compiled from csrc.
 	"internal/cgotest": {"internal/...", "csrc"},
 

@@ -12,6 +12,7 @@ var unsafePackages = []string{"internal/mem", "internal/ring", testC}
 
 // unsafeFiles are single files elsewhere that need unsafe, each with its reason.
 var unsafeFiles = map[string]string{
+	"fabric/mr.go":         "takes the address of the caller's slice to register it",
 	"verbs/mr.go":          "takes the address of the caller's slice to register it",
 	"verbs/memory_test.go": "maps memory at addresses of its choice",
 }

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/weftrdma/weft/fabric"
 )
 
 const (
@@ -20,8 +22,11 @@ type Capability string
 // Verbs is an RDMA device that has an active port.
 const Verbs Capability = "verbs"
 
+// Fabric is a libfabric that can be loaded: its providers tcp and shm need no device.
+const Fabric Capability = "fabric"
+
 // capabilities are all that Require and WEFT_REQUIRE know.
-var capabilities = []Capability{Verbs}
+var capabilities = []Capability{Verbs, Fabric}
 
 // Require skips the test by the capability's name where the machine lacks it. Where WEFT_REQUIRE lists the capability
 // it fails the test instead: a tier that exists to run such tests cannot pass by skipping them.
@@ -84,6 +89,11 @@ func (h host) lack(c Capability) (string, error) {
 	case Verbs:
 		if len(h.activeDevices()) == 0 {
 			return "no device under " + h.infiniband + " has a port in state ACTIVE", nil
+		}
+		return "", nil
+	case Fabric:
+		if _, err := fabric.LibraryVersion(); err != nil {
+			return err.Error(), nil
 		}
 		return "", nil
 	}

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/weftrdma/weft/fabric"
 )
 
 // fakeHost has the devices whose ports' states are given, in the layout of /sys/class/infiniband.
@@ -58,7 +60,7 @@ func TestRequire(t *testing.T) {
 		"absent, another matters": {required(without, "verbsx,,x"), Verbs, "capability verbs is absent", ""},
 		"absent and required":     {required(without, "verbs"), Verbs, "", "verbs, which WEFT_REQUIRE lists, is"},
 		"required among others":   {required(without, "gpu, verbs"), Verbs, "", "verbs, which WEFT_REQUIRE lists"},
-		"unknown":                 {with, "verb", "", `unknown capability "verb"; known: ["verbs"]`},
+		"unknown":                 {with, "verb", "", `unknown capability "verb"; known: ["verbs" "fabric"]`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var f fakeT
@@ -117,4 +119,16 @@ func TestThisHost(t *testing.T) {
 	required.do(func(t testing.TB) { Require(t, Verbs) })
 	found.do(func(t testing.TB) { device = Device(t) })
 	require.Equal(t, required.skipped == "" && required.fatal == "", device != "")
+}
+
+// TestFabric holds with and without libfabric.
+func TestFabric(t *testing.T) {
+	var f fakeT
+	f.do(func(t testing.TB) { host{required: "fabric"}.require(t, Fabric) })
+	_, err := fabric.LibraryVersion()
+	if err == nil {
+		require.Empty(t, f.fatal)
+		return
+	}
+	require.Contains(t, f.fatal, "capability fabric, which WEFT_REQUIRE lists, is absent: "+err.Error())
 }

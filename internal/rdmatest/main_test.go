@@ -107,7 +107,7 @@ func TestRunRefusesAMisspeltRequirement(t *testing.T) {
 	t.Setenv(requireVar, "verbs,verb")
 	var messages bytes.Buffer
 	require.Equal(t, 1, run(suite(0), nil, &messages))
-	require.Contains(t, messages.String(), `unknown capability "verb"; known: ["verbs"]`)
+	require.Contains(t, messages.String(), `unknown capability "verb"; known: ["verbs" "fabric"]`)
 }
 
 func TestRunRefusesAnUnknownChild(t *testing.T) {

@@ -1,0 +1,152 @@
+/* Address vectors. What was inserted is kept as bits, so that no post hands a provider an address that it does not
+ * have. */
+enum { WEFT_FI_PEERS = 1 << 16, WEFT_FI_PEER_CHUNKS = 1 << 10 };
+
+struct weft_fi_av {
+    struct fid_av *av;
+    uint32_t lock;
+    uint32_t rx_bits; /* the highest bits of an address, which name a receive context */
+    uint64_t *known[WEFT_FI_PEER_CHUNKS];
+};
+
+static inline int weft_fi_known(const struct weft_fi_av *av, uint64_t peer)
+{
+    if (av->rx_bits != 0)
+        peer = peer << av->rx_bits >> av->rx_bits;
+    if (peer >= (uint64_t)WEFT_FI_PEERS * WEFT_FI_PEER_CHUNKS)
+        return 0;
+    const uint64_t *bits = __atomic_load_n(&av->known[peer / WEFT_FI_PEERS], __ATOMIC_ACQUIRE);
+    return bits != NULL && (bits[peer % WEFT_FI_PEERS / 64] >> peer % 64 & 1) != 0;
+}
+
+/* Notes that an address is there, or no longer is. */
+static int weft_fi_note(struct weft_fi_av *av, uint64_t peer, int present)
+{
+    if (peer >= (uint64_t)WEFT_FI_PEERS * WEFT_FI_PEER_CHUNKS)
+        return EOVERFLOW;
+    weft_fi_lock(&av->lock);
+    uint64_t *bits = av->known[peer / WEFT_FI_PEERS];
+    if (bits == NULL && present) {
+        bits = calloc(WEFT_FI_PEERS / 64, sizeof(*bits));
+        __atomic_store_n(&av->known[peer / WEFT_FI_PEERS], bits, __ATOMIC_RELEASE);
+    }
+    if (bits != NULL) {
+        uint64_t bit = 1ULL << peer % 64, *word = &bits[peer % WEFT_FI_PEERS / 64];
+        __atomic_store_n(word, present ? *word | bit : *word & ~bit, __ATOMIC_RELAXED);
+    }
+    weft_fi_unlock(&av->lock);
+    return bits != NULL || !present ? 0 : ENOMEM;
+}
+
+int weft_fi_av_open(struct weft_fi_domain *d, uint64_t count, uint32_t rx_bits, const char *name, uint64_t flags,
+                    struct weft_fi_av **out)
+{
+    /* A table's addresses are indexes; those of a map may be pointers, which cannot be checked. */
+    struct fi_av_attr attr = {
+        .type = FI_AV_TABLE, .count = count, .rx_ctx_bits = (int)rx_bits, .name = name, .flags = flags};
+    struct weft_fi_av *av = calloc(1, sizeof(*av));
+    if (av == NULL)
+        return ENOMEM;
+    av->rx_bits = rx_bits;
+    int rc = weft_fi_result(fi_av_open(d->domain, &attr, &av->av, av));
+    if (rc == 0)
+        *out = av;
+    else
+        free(av);
+    return rc;
+}
+
+int weft_fi_av_close(struct weft_fi_av *av)
+{
+    int rc = weft_fi_result(fi_close(&av->av->fid));
+    if (rc != 0)
+        return rc;
+    for (size_t i = 0; i < WEFT_FI_PEER_CHUNKS; i++)
+        free(av->known[i]);
+    free(av);
+    return 0;
+}
+
+void *weft_fi_av_raw(struct weft_fi_av *av)
+{
+    return av->av;
+}
+
+/* How the insertion of one address ended, of which the provider says that it made n; *peer is then set. */
+static int weft_fi_inserted(struct weft_fi_av *av, int n, uint64_t peer, int why)
+{
+    if (n < 0)
+        return -n;
+    if (n == 0 || peer == FI_ADDR_NOTAVAIL)
+        return why != 0 ? abs(why) : EINVAL;
+    return weft_fi_note(av, peer, 1);
+}
+
+/* One at a time: providers differ in how an array of addresses is laid out, and in what they say of the one that fails.
+ */
+void weft_fi_av_insert(struct weft_fi_av *av, const uint8_t *addresses, const uint32_t *ends, uint32_t n,
+                       uint64_t flags, uint64_t *peers, uint32_t *errors)
+{
+    uint32_t start = 0;
+    for (uint32_t i = 0; i < n; start = ends[i++]) {
+        int why = 0;
+        peers[i] = FI_ADDR_NOTAVAIL;
+        int done = fi_av_insert(av->av, addresses + start, 1, &peers[i], flags | FI_SYNC_ERR, &why);
+        if (done == -FI_EINVAL || done == -FI_ENOSYS || done == -FI_EBADFLAGS)
+            done = fi_av_insert(av->av, addresses + start, 1, &peers[i], flags, NULL);
+        errors[i] = (uint32_t)weft_fi_inserted(av, done, peers[i], why);
+    }
+}
+
+int weft_fi_av_insert_service(struct weft_fi_av *av, const char *node, const char *service, uint64_t flags,
+                              uint64_t *peer)
+{
+    *peer = FI_ADDR_NOTAVAIL;
+    return weft_fi_inserted(av, fi_av_insertsvc(av->av, node, service, peer, flags, NULL), *peer, 0);
+}
+
+int weft_fi_av_insert_symmetric(struct weft_fi_av *av, const char *node, uint64_t nodes, const char *service,
+                                uint64_t services, uint64_t flags, uint64_t *peers)
+{
+    for (uint64_t i = 0; i < nodes * services; i++)
+        peers[i] = FI_ADDR_NOTAVAIL;
+    int n = fi_av_insertsym(av->av, node, nodes, service, services, peers, flags, NULL);
+    if (n < 0)
+        return -n;
+    for (uint64_t i = 0; i < nodes * services; i++) {
+        int rc = peers[i] != FI_ADDR_NOTAVAIL ? weft_fi_note(av, peers[i], 1) : 0;
+        if (rc != 0)
+            return rc;
+    }
+    return 0;
+}
+
+int weft_fi_av_remove(struct weft_fi_av *av, uint64_t *peers, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        if (!weft_fi_known(av, peers[i]))
+            return ENOENT;
+    }
+    int rc = weft_fi_result(fi_av_remove(av->av, peers, n, 0));
+    for (uint32_t i = 0; rc == 0 && i < n; i++)
+        weft_fi_note(av, peers[i], 0);
+    return rc;
+}
+
+int weft_fi_av_lookup(struct weft_fi_av *av, uint64_t peer, uint8_t *address, uint64_t *length)
+{
+    if (!weft_fi_known(av, peer))
+        return ENOENT;
+    size_t size = *length;
+    int rc = weft_fi_result(fi_av_lookup(av->av, peer, address, &size));
+    *length = size;
+    return rc;
+}
+
+void weft_fi_av_text(struct weft_fi_av *av, const uint8_t *address, char *out, size_t size)
+{
+    size_t length = size;
+    out[0] = '\0';
+    fi_av_straddr(av->av, address, out, &length);
+    out[size - 1] = '\0';
+}

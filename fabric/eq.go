@@ -1,0 +1,243 @@
+package fabric
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"syscall"
+	"unsafe"
+
+	"github.com/weftrdma/weft/internal/life"
+)
+
+// EQ is an event queue: what happens to connections, beside the data.
+type EQ struct {
+	life   life.Object
+	ptr    unsafe.Pointer // struct weft_fi_eq *
+	raw    unsafe.Pointer // struct fid_eq *
+	wait   WaitObject
+	events *waiter // of WaitFD
+
+	mu    sync.Mutex
+	known map[unsafe.Pointer]any // whom events are about, by its struct fid
+}
+
+// EQConfig says how to make an event queue.
+type EQConfig struct {
+	Depth int // how many events must fit; 0 is the provider's choice
+	Wait  WaitObject
+}
+
+// OpenEQ makes an event queue.
+//
+// Implements:
+//
+//	int fi_eq_open(struct fid_fabric *fabric, struct fi_eq_attr *attr, struct fid_eq **eq, void *context)
+func (f *Fabric) OpenEQ(cfg EQConfig) (*EQ, error) {
+	if err := f.life.Enter(); err != nil {
+		return nil, err
+	}
+	defer f.life.Exit()
+	if cfg.Depth < 0 || cfg.Wait != WaitNone && cfg.Wait != WaitUnspec && cfg.Wait != WaitFD {
+		return nil, invalid("open event queue: Depth is %d, the wait object %d", cfg.Depth, cfg.Wait)
+	}
+	eq := &EQ{wait: cfg.Wait, known: map[unsafe.Pointer]any{}}
+	var fd int
+	var err error
+	if eq.ptr, fd, err = cOpenEQ(f.ptr, cfg); err != nil {
+		return nil, fmt.Errorf("open event queue of %s: %w", f.name, err)
+	}
+	eq.raw = cRawEQ(eq.ptr)
+	if cfg.Wait == WaitFD {
+		eq.events, err = newWaiter(fd, &eq.life)
+	}
+	if err == nil {
+		err = eq.life.Init("event queue", &f.life, eq.close)
+	}
+	if err != nil {
+		return nil, closeAfter(err, eq.close)
+	}
+	return eq, nil
+}
+
+func (eq *EQ) close() error {
+	if err := cCloseEQ(eq.ptr); err != nil {
+		return err
+	}
+	if eq.events != nil {
+		eq.events.close()
+	}
+	return nil
+}
+
+// Close closes the queue. It is refused with EBUSY while anything is bound to it. A Wait in progress ends.
+func (eq *EQ) Close() error { return eq.life.Close() }
+
+// Raw returns the struct fid_eq pointer, for calls that this package does not have.
+func (eq *EQ) Raw() unsafe.Pointer { return eq.raw }
+
+func (eq *EQ) know(raw unsafe.Pointer, object any) {
+	eq.mu.Lock()
+	defer eq.mu.Unlock()
+	eq.known[raw] = object
+}
+
+func (eq *EQ) forget(raw unsafe.Pointer) {
+	eq.mu.Lock()
+	defer eq.mu.Unlock()
+	delete(eq.known, raw)
+}
+
+// EventType is what happened.
+type EventType uint32
+
+// The events.
+const (
+	EventNotify     EventType = 0 // put into the queue by Write
+	EventConnReq    EventType = 1 // a peer wants to connect: accept or reject Info
+	EventConnected  EventType = 2
+	EventShutdown   EventType = 3 // the peer, or the connection, is gone
+	EventMRComplete EventType = 4
+	EventAVComplete EventType = 5
+	EventJoin       EventType = 6
+)
+
+func (t EventType) String() string {
+	names := [...]string{"notify", "connection request", "connected", "shutdown", "region registered", "addresses inserted", "group joined"}
+	if int(t) < len(names) {
+		return names[t]
+	}
+	return fmt.Sprint(uint32(t))
+}
+
+// Event is one event.
+type Event struct {
+	Type     EventType
+	Endpoint *Endpoint // whom it is about; nil if it is about none of this package's
+	Listener *Listener // likewise
+	Info     *Info     // of EventConnReq: open an endpoint of it
+	Param    []byte    // what the peer sent along
+	Context  uint64    // of EventNotify
+	Data     uint64    // likewise
+}
+
+// EventError is an event that says that something failed, such as a connection that was refused.
+type EventError struct {
+	Endpoint  *Endpoint // whom it is about, if that is known
+	Reason    error     // a [syscall.Errno] or [Errno]
+	ProvErrno int
+	Text      string // the provider's
+	Param     []byte // what the peer sent with a rejection
+}
+
+func (e *EventError) Error() string {
+	return fmt.Sprintf("event: %v (provider error %d: %s)", e.Reason, e.ProvErrno, e.Text)
+}
+
+// Unwrap returns the reason.
+func (e *EventError) Unwrap() error { return e.Reason }
+
+// rawEvent is struct weft_fi_event.
+type rawEvent struct {
+	object, context, data, info uint64
+	typ, err                    uint32
+	provErrno                   int32
+	paramLen                    uint32
+	param                       [addrSize]byte
+	text                        [textSize]byte
+}
+
+// Read takes the next event; nil if there is none. An event that reports a failure is an *[EventError].
+//
+// Implements:
+//
+//	ssize_t fi_eq_read(struct fid_eq *eq, uint32_t *event, void *buf, size_t len, uint64_t flags)
+//	ssize_t fi_eq_readerr(struct fid_eq *eq, struct fi_eq_err_entry *buf, uint64_t flags)
+//	const char *fi_eq_strerror(struct fid_eq *eq, int prov_errno, const void *err_data, char *buf, size_t len)
+func (eq *EQ) Read() (*Event, error) {
+	return eq.take(func(e *rawEvent) error { return cReadEQ(eq.ptr, e) })
+}
+
+// take is guarded by itself, since Close must not wait for a Wait.
+func (eq *EQ) take(call func(*rawEvent) error) (*Event, error) {
+	if err := eq.life.Enter(); err != nil {
+		return nil, err
+	}
+	defer eq.life.Exit()
+	var raw rawEvent
+	if err := call(&raw); err != nil {
+		if errors.Is(err, syscall.EAGAIN) {
+			err = nil
+		}
+		return nil, err
+	}
+	return eq.export(&raw)
+}
+
+func (eq *EQ) export(raw *rawEvent) (*Event, error) {
+	eq.mu.Lock()
+	about := eq.known[cObject(raw.object)]
+	eq.mu.Unlock()
+	endpoint, _ := about.(*Endpoint)
+	listener, _ := about.(*Listener)
+	param := bytes.Clone(raw.param[:min(raw.paramLen, addrSize)])
+	if raw.err != 0 {
+		return nil, &EventError{
+			Endpoint: endpoint, Reason: reason(int(raw.err)), ProvErrno: int(raw.provErrno), Text: text(raw.text[:]), Param: param,
+		}
+	}
+	e := &Event{
+		Type: EventType(raw.typ), Endpoint: endpoint, Listener: listener, Param: param, Context: raw.context, Data: raw.data,
+	}
+	if raw.info != 0 {
+		e.Info = newInfo(cObject(raw.info), true)
+	}
+	return e, nil
+}
+
+// Wait blocks until there is an event, and takes it as Read does; or until ctx ends, and its error is then ctx's. One
+// goroutine at a time may wait.
+//
+// Implements:
+//
+//	ssize_t fi_eq_sread(struct fid_eq *eq, uint32_t *event, void *buf, size_t len, int timeout, uint64_t flags)
+func (eq *EQ) Wait(ctx context.Context) (*Event, error) {
+	switch eq.wait {
+	case WaitNone:
+		return nil, invalid("wait on an event queue that was made without a wait object")
+	case WaitFD:
+		var event *Event
+		_, err := eq.events.wait(ctx, func() (int, error) {
+			var err error
+			if event, err = eq.Read(); event == nil {
+				return 0, err
+			}
+			return 1, nil
+		}, func() bool { return cTryWaitEQ(eq.ptr) })
+		return event, err
+	}
+	for {
+		event, err := eq.take(func(e *rawEvent) error { return cWaitEQ(eq.ptr, e, waitSlice) })
+		if event != nil || err != nil {
+			return event, err
+		}
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+	}
+}
+
+// Write puts an EventNotify into the queue.
+//
+// Implements:
+//
+//	ssize_t fi_eq_write(struct fid_eq *eq, uint32_t event, const void *buf, size_t len, uint64_t flags)
+func (eq *EQ) Write(context, data uint64) error {
+	if err := eq.life.Enter(); err != nil {
+		return err
+	}
+	defer eq.life.Exit()
+	return cWriteEQ(eq.ptr, uint32(EventNotify), context, data)
+}

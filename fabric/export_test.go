@@ -1,0 +1,7 @@
+package fabric
+
+// Crossings is how often Go has called into the shim to post to the endpoint.
+func (ep *Endpoint) Crossings() uint64 { return cCrossings(ep.ptr) }
+
+// Crossings is how often Go has called into the shim to post the template.
+func (t *Template) Crossings() uint64 { return cTemplateCrossings(t.ptr) }

@@ -1,0 +1,11 @@
+package fabric_test
+
+import (
+	"testing"
+
+	"github.com/weftrdma/weft/internal/rdmatest"
+)
+
+func TestMain(m *testing.M) {
+	rdmatest.Main(m, rdmatest.Children{"target": playTarget})
+}

@@ -1,0 +1,124 @@
+package fabric
+
+import (
+	"fmt"
+	"syscall"
+)
+
+// Seg is one piece of registered memory.
+type Seg struct {
+	Addr   uint64
+	Length uint64
+	LKey   uint32 // [MR.LKey]; 0, for any memory, with FlagInject
+	_      uint32
+}
+
+// Op is a send, receive, write or read, as the method says that it is posted by. It has no pointers, so that a slice of them
+// crosses into C as it is.
+type Op struct {
+	ID         uint64 // comes back in the completion
+	Flags      Flags
+	Peer       Addr   // of an endpoint with an AV
+	Data       uint64 // with FlagRemoteCQData; its low [Info].CQDataSize bytes
+	Tag        uint64 // of tagged messages
+	Ignore     uint64 // bits of Tag that a tagged receive does not look at
+	RemoteAddr uint64 // of writes and reads: the peer's [MR.Addr] and an offset
+	RemoteKey  uint64 // and its [MR.RKey]
+	NumSeg     uint32 // how many segments it takes of the list it is posted with
+	_          uint32
+}
+
+// kind is enum weft_fi_kind.
+type kind uint32
+
+const (
+	kindSend kind = iota
+	kindRecv
+	kindTaggedSend
+	kindTaggedRecv
+	kindWrite
+	kindRead
+)
+
+func (k kind) String() string {
+	return [...]string{"fi_sendmsg", "fi_recvmsg", "fi_tsendmsg", "fi_trecvmsg", "fi_writemsg", "fi_readmsg"}[k]
+}
+
+// Reasons of enum weft_fi_bad_op.
+const (
+	badKind = iota + 1
+	badFlags
+	badNumSeg
+	badSegList
+	badLKey
+	badBounds
+	badLength
+	badInject
+	badPeer
+	badAtomic
+	badPatch
+	badBusy
+)
+
+// post posts operations of one kind in one crossing.
+func (ep *Endpoint) post(k kind, ops []Op, segs []Seg) (accepted int, err error) {
+	if err := ep.life.Enter(); err != nil {
+		return 0, err
+	}
+	accepted, result := cPost(ep.ptr, k, ops, segs)
+	ep.life.Exit()
+	if result != 0 {
+		return ep.refused(k.String(), result, accepted, len(ops), len(segs))
+	}
+	return accepted, nil
+}
+
+// refused is the outcome of a post that did not take all. What the shim refused was not posted at all; accepted is then the
+// index of the bad operation.
+func (ep *Endpoint) refused(op string, result, accepted, n, segs int) (int, error) {
+	err := ep.postError(op, result, accepted, n, segs)
+	if result < 0 {
+		accepted = 0
+	}
+	return accepted, err
+}
+
+// postError turns a shim's result for a batch into an error.
+func (ep *Endpoint) postError(op string, result, accepted, n, segs int) error {
+	if result > 0 {
+		err := error(&Error{Op: op, Err: reason(result)})
+		if result == int(syscall.EAGAIN) {
+			err = fmt.Errorf("%w: %w", ErrQueueFull, err)
+		}
+		return fmt.Errorf("%s: operation %d of %d: %w", ep.name, accepted, n, err)
+	}
+	return invalid("%s: %s: operation %d of %d: %s; nothing was posted", op, ep.name, accepted, n, ep.badReason(-result, segs))
+}
+
+func (ep *Endpoint) badReason(bad, segs int) string {
+	info := ep.info
+	switch bad {
+	case badKind:
+		return fmt.Sprintf("the endpoint has no such operation, its capabilities are %v", info.Caps)
+	case badFlags:
+		return "it has flags that this operation does not take"
+	case badNumSeg:
+		return fmt.Sprintf("more segments than a send (%d) or receive (%d) may have, or than 1 with FlagInject", info.Tx.Segments,
+			info.Rx.Segments)
+	case badSegList:
+		return fmt.Sprintf("the %d segments are not as many as the operations name", segs)
+	case badLKey:
+		return "a segment's LKey is not that of an open memory region of the domain"
+	case badBounds:
+		return "a segment is not within its memory region"
+	case badLength:
+		return fmt.Sprintf("longer than a message may be, %d bytes", info.MaxMsgSize)
+	case badInject:
+		return fmt.Sprintf("longer than FlagInject takes, %d bytes", info.Tx.InjectSize)
+	case badPeer:
+		return "the peer is not in the endpoint's address vector, or the group not joined"
+	case badAtomic:
+		return "the provider has no such atomic, or not of so many values; see AtomicValid"
+	}
+	return fmt.Sprintf("reason %d", bad)
+}

@@ -1,0 +1,3 @@
+//go:build linux && cgo && !nofabric
+
+#include "../csrc/fabric/fabric.c"
