@@ -11,6 +11,7 @@ import (
 
 	"github.com/weftrdma/weft/transferengine"
 	"github.com/weftrdma/weft/transferengine/rail"
+	"github.com/weftrdma/weft/transferengine/simrail"
 )
 
 // send has n immediates arrive at b.
@@ -49,7 +50,7 @@ func TestWaitTakesWhatItWaitedFor(t *testing.T) {
 
 // TestWaitsNameWhatTheyLack has two of three senders send too little.
 func TestWaitsNameWhatTheyLack(t *testing.T) {
-	w := newWorld(t, newSeed(t))
+	w := newWorld(t, simrail.Config{Seed: newSeed(t)})
 	receiver := w.open(transferengine.Config{})
 	dest := register(t, receiver, make([]byte, 8)).Descriptor()
 	var peers []*transferengine.Peer
@@ -82,7 +83,7 @@ func TestWhatALostPeerSentIsKept(t *testing.T) {
 	p := newPair(t, newSeed(t), 8, transferengine.Config{})
 	p.send(5, 2)
 	p.send(6, 1)
-	p.fabric.kill("192.0.2.1")
+	p.network.Kill("192.0.2.1")
 	p.settle()
 	require.ErrorIs(t, p.toA.Err(), rail.ErrPeerGone)
 	c := p.b.Counter(5)
@@ -120,7 +121,7 @@ func TestAPeerThatSendsTooManyValuesIsGivenUp(t *testing.T) {
 
 // TestLostPeersDoNotFillMemory has peer after peer come, send what nobody takes, and go.
 func TestLostPeersDoNotFillMemory(t *testing.T) {
-	w := newWorld(t, newSeed(t))
+	w := newWorld(t, simrail.Config{Seed: newSeed(t)})
 	receiver := w.open(transferengine.Config{MaxImmediates: 10})
 	dest := register(t, receiver, make([]byte, 8)).Descriptor()
 	for round := range uint32(20) {
@@ -130,7 +131,7 @@ func TestLostPeersDoNotFillMemory(t *testing.T) {
 		for i := range uint32(4) {
 			p.send(100*round+i, 1)
 		}
-		w.fabric.kill(fmt.Sprintf("192.0.2.%d", round+2))
+		w.network.Kill(fmt.Sprintf("192.0.2.%d", round+2))
 		w.settle()
 		require.LessOrEqual(t, receiver.Claimed(), 10, "round %d", round)
 	}
@@ -139,7 +140,7 @@ func TestLostPeersDoNotFillMemory(t *testing.T) {
 
 // TestWhatWasTakenCrowdsNothingOut has peers come and go, of which only the first left something.
 func TestWhatWasTakenCrowdsNothingOut(t *testing.T) {
-	w := newWorld(t, newSeed(t))
+	w := newWorld(t, simrail.Config{Seed: newSeed(t)})
 	receiver := w.open(transferengine.Config{MaxImmediates: 5})
 	dest := register(t, receiver, make([]byte, 8)).Descriptor()
 	for round := range uint32(5) {
@@ -151,7 +152,7 @@ func TestWhatWasTakenCrowdsNothingOut(t *testing.T) {
 			p.send(imm, 1)
 			require.NoError(t, receiver.Counter(imm).Wait(t.Context(), 1, from))
 		}
-		w.fabric.kill(fmt.Sprintf("192.0.2.%d", round+2))
+		w.network.Kill(fmt.Sprintf("192.0.2.%d", round+2))
 		w.settle()
 	}
 	require.NoError(t, receiver.Counter(100).Wait(t.Context(), 4))

@@ -40,7 +40,7 @@
 // bounded queue without locks. With [Inline] the goroutines that wait drive it, so that a short wait costs no switch of
 // goroutines, and a back-up goroutine takes over within a millisecond when nobody waits: a target that computes does not
 // stall its peers. Requests that nobody waits for are posted by it too, or at once by [Engine.Poll]. With [Dedicated] a
-// goroutine locked to a thread drives it. Either way an engine that has nothing to do sleeps until its NIC wakes it.
+// goroutine locked to a thread drives it. With [Manual] a test does, by [Engine.Turn] and a virtual clock. In the first two an engine that has nothing to do sleeps until its NIC wakes it.
 //
 // Every wait ends with its context. After [Engine.Close] everything gives an error that wraps net.ErrClosed.
 package transferengine

@@ -142,25 +142,36 @@ func (p *progress) halt() {
 	}
 }
 
+// now returns what tells the time: a clock that goes on from the last turn, which may have been by a virtual one.
+func (p *progress) now() func() time.Time {
+	if !p.manual {
+		return time.Now
+	}
+	start, last := time.Now(), p.last
+	return func() time.Time { return last.Add(time.Since(start)) }
+}
+
 // until does turns until done, or the context ends, and returns its error. Only who has called halt may call it.
 func (p *progress) until(ctx context.Context, done func() bool) error {
+	now := p.now()
 	for !done() {
-		did := p.turn(time.Now())
+		at := now()
+		did := p.turn(at)
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
 		if did == 0 && !p.worker.rail.Arm() {
-			p.waitFor(ctx)
+			p.waitFor(ctx, at)
 		}
 	}
 	return nil
 }
 
 // waitFor sleeps until the rail notifies, the worker's next turn is due or the context ends.
-func (p *progress) waitFor(ctx context.Context) {
+func (p *progress) waitFor(ctx context.Context, now time.Time) {
 	if !p.next.IsZero() {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithDeadline(ctx, p.next)
+		ctx, cancel = context.WithTimeout(ctx, p.next.Sub(now))
 		defer cancel()
 	}
 	if p.worker.rail.Wait(ctx) == nil || ctx.Err() != nil {

@@ -43,8 +43,8 @@ func (c *Config) validate() error {
 		return fmt.Errorf("Config.Rails has %d NICs, this version drives one: %w", len(c.Rails), errors.ErrUnsupported)
 	case c.Rails[0] == nil:
 		return fmt.Errorf("Config.Rails[0] is nil: %w", syscall.EINVAL)
-	case c.Progress > Dedicated:
-		return fmt.Errorf("Config.Progress is %d, neither Inline nor Dedicated: %w", c.Progress, syscall.EINVAL)
+	case c.Progress > Manual:
+		return fmt.Errorf("Config.Progress is %d, neither Inline, Dedicated nor Manual: %w", c.Progress, syscall.EINVAL)
 	case c.QueueDepth < 0 || c.QueueDepth > maxTransfers:
 		return fmt.Errorf("Config.QueueDepth is %d, not 0 to %d: %w", c.QueueDepth, maxTransfers, syscall.EINVAL)
 	case c.MaxTransfers < 0 || c.MaxTransfers > maxTransfers:
@@ -207,6 +207,16 @@ func (e *Engine) Counter(imm uint32) *Counter { return e.counters.claim(imm) }
 // arrived. It never blocks and is never needed.
 func (e *Engine) Poll() { e.progress.poll() }
 
+// Turn does one turn of the work of an engine that was opened with Progress: [Manual], at a time by the caller's clock, which
+// must not go backwards. It returns how many things it did, and when the next turn is due even if nothing happens, the zero
+// time if never. One goroutine at a time may call it. Of any other engine it does nothing.
+func (e *Engine) Turn(now time.Time) (did int, next time.Time) {
+	if !e.progress.manual {
+		return 0, time.Time{}
+	}
+	return e.progress.turnAt(now)
+}
+
 // Stats returns the engine's counts since it was opened.
 func (e *Engine) Stats() Stats { return e.stats.snapshot() }
 
@@ -268,7 +278,7 @@ func (e *Engine) stop(ctx context.Context) error {
 	}
 	e.progress.halt()
 	err := e.progress.until(ctx, e.worker.drained)
-	e.worker.giveUp(time.Now())
+	e.worker.giveUp(e.progress.now()())
 	bounded, cancel := context.WithTimeout(context.Background(), e.config.CloseTimeout)
 	defer cancel()
 	if e.progress.until(bounded, e.worker.alone) != nil {

@@ -11,11 +11,11 @@ import (
 
 	"github.com/weftrdma/weft/transferengine"
 	"github.com/weftrdma/weft/transferengine/rail"
+	"github.com/weftrdma/weft/transferengine/simrail"
 )
 
 func TestOpenRefusesWhatCannotBe(t *testing.T) {
-	f := newFabric(t, 1)
-	one := []rail.Opener{f.at("192.0.2.1")}
+	one := []rail.Opener{newNetwork(t, simrail.Config{}).Rail("192.0.2.1")}
 	for name, c := range map[string]struct {
 		config transferengine.Config
 		want   error
@@ -23,7 +23,7 @@ func TestOpenRefusesWhatCannotBe(t *testing.T) {
 		"no rail":         {transferengine.Config{}, syscall.EINVAL},
 		"two rails":       {transferengine.Config{Rails: append(one, one...)}, errors.ErrUnsupported},
 		"a nil rail":      {transferengine.Config{Rails: []rail.Opener{nil}}, syscall.EINVAL},
-		"other progress":  {transferengine.Config{Rails: one, Progress: 2}, syscall.EINVAL},
+		"other progress":  {transferengine.Config{Rails: one, Progress: 3}, syscall.EINVAL},
 		"queue below":     {transferengine.Config{Rails: one, QueueDepth: -1}, syscall.EINVAL},
 		"transfers above": {transferengine.Config{Rails: one, MaxTransfers: 1<<20 + 1}, syscall.EINVAL},
 		"immediates":      {transferengine.Config{Rails: one, MaxImmediates: -1}, syscall.EINVAL},
@@ -33,16 +33,16 @@ func TestOpenRefusesWhatCannotBe(t *testing.T) {
 		_, err := transferengine.Open(c.config)
 		require.ErrorIs(t, err, c.want, name)
 	}
-	f.caps.ImmSource = false
+	one[0] = newNetwork(t, simrail.Config{NoImmSource: true}).Rail("192.0.2.1")
 	_, err := transferengine.Open(transferengine.Config{Rails: one})
 	require.ErrorIs(t, err, errors.ErrUnsupported)
-	f.caps = rail.Caps{ImmSource: true}
+	one[0] = &sink{caps: rail.Caps{ImmSource: true}}
 	_, err = transferengine.Open(transferengine.Config{Rails: one})
 	require.ErrorIs(t, err, syscall.EINVAL, "writes of no bytes")
 }
 
 func TestRegisterRefusesWhatCannotBe(t *testing.T) {
-	e := newWorld(t, 1).open(transferengine.Config{})
+	e := newWorld(t, simrail.Config{}).open(transferengine.Config{})
 	_, err := e.Register(nil, transferengine.RemoteWrite)
 	require.ErrorIs(t, err, syscall.EINVAL)
 	_, err = e.Register(make([]byte, 1), 1<<7)
@@ -53,8 +53,7 @@ func TestRegisterRefusesWhatCannotBe(t *testing.T) {
 }
 
 func TestConnectFindsThePeer(t *testing.T) {
-	w := newWorld(t, newSeed(t))
-	w.fabric.delay = time.Millisecond
+	w := newWorld(t, simrail.Config{Seed: newSeed(t), Delay: time.Millisecond})
 	a, b := w.open(transferengine.Config{}), w.open(transferengine.Config{})
 	endedAB, err := a.StartConnect(b.Address())
 	require.NoError(t, err)
@@ -75,31 +74,28 @@ func TestConnectFindsThePeer(t *testing.T) {
 }
 
 func TestConnectToNobody(t *testing.T) {
-	w := newWorld(t, newSeed(t))
+	w := newWorld(t, simrail.Config{Seed: newSeed(t)})
 	a, b := w.open(transferengine.Config{ConnectTimeout: time.Minute}), w.open(transferengine.Config{})
-	w.fabric.kill("192.0.2.2")
+	w.network.Kill("192.0.2.2")
 	ended, err := a.StartConnect(b.Address())
 	require.NoError(t, err)
-	start := w.clock
+	start := w.Now()
 	w.settle()
 	_, done, err := ended()
 	require.True(t, done)
 	require.ErrorIs(t, err, rail.ErrUnreachable)
-	require.Equal(t, time.Minute, w.clock.Sub(start))
+	require.Equal(t, time.Minute, w.Now().Sub(start))
 	_, err = a.StartConnect(transferengine.Address{})
-	require.ErrorContains(t, err, `no rail of kind "fake"`)
+	require.ErrorContains(t, err, `no rail of kind "sim"`)
 }
 
 func TestARestartedPeerIsANewOne(t *testing.T) {
 	p := newPair(t, newSeed(t), 8, transferengine.Config{})
 	old := p.b.Address()
-	p.fabric.kill("192.0.2.2")
+	p.network.Kill("192.0.2.2")
 	p.settle()
 	require.ErrorIs(t, p.toB.Err(), rail.ErrPeerGone)
-	reborn, err := transferengine.OpenUndriven(transferengine.Config{Rails: []rail.Opener{p.fabric.at("192.0.2.2")}})
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, reborn.Close()) })
-	p.engines = append(p.engines, reborn)
+	reborn := p.openAt("192.0.2.2", transferengine.Config{})
 
 	ended, err := p.a.StartConnect(old)
 	require.NoError(t, err)
@@ -127,16 +123,15 @@ func TestCloseWithOpenRegionsNamesThem(t *testing.T) {
 }
 
 func TestCloseEndsWhatIsUnderWay(t *testing.T) {
-	w := newWorld(t, newSeed(t))
-	w.clock = time.Now() // Close looks at the real one
-	w.fabric.depth, w.fabric.delay = 1, time.Hour
+	w := newWorld(t, simrail.Config{Seed: newSeed(t), Depth: 1})
 	p := newPairIn(w, 8, transferengine.Config{MaxTransfers: 2})
+	w.network.SetDelay(time.Hour)
 	transfers := make([]transferengine.Transfer, 4)
 	for i := range transfers {
 		request := transferengine.Write{Peer: p.toB, Dest: &p.descriptor, HasImm: true}
 		require.NoError(t, p.a.Write(&transfers[i], request))
 	}
-	p.a.Turn(p.clock)
+	p.a.Turn(p.Now())
 	calls, err := p.a.StartConnect(p.b.Address())
 	require.NoError(t, err)
 	require.NoError(t, p.source.Close())
@@ -166,6 +161,6 @@ func TestCloseEndsWhatIsUnderWay(t *testing.T) {
 // settle1 turns one engine until it has nothing to do.
 func (p *pair) settle1(e *transferengine.Engine) {
 	for did := 1; did > 0; {
-		did, _ = e.Turn(p.clock)
+		did, _ = e.TurnUndriven(p.Now())
 	}
 }

@@ -3,11 +3,11 @@ package transferengine_test
 import (
 	"context"
 	"fmt"
-	"testing"
 	"time"
 
 	"github.com/weftrdma/weft/transferengine"
 	"github.com/weftrdma/weft/transferengine/rail"
+	"github.com/weftrdma/weft/transferengine/simrail"
 )
 
 // Two engines, which would be in two processes. What one tells the other (addresses and descriptors, as bytes or text)
@@ -15,9 +15,9 @@ import (
 func Example() {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
-	network := newFabric(new(testing.B), 1) // stands in for verbsrail.Config and its like
+	network := simrail.NewNetwork(simrail.Config{}) // stands in for verbsrail.Config and its like
 
-	receiver, err := transferengine.Open(transferengine.Config{Rails: []rail.Opener{network.at("192.0.2.2")}})
+	receiver, err := transferengine.Open(transferengine.Config{Rails: []rail.Opener{network.Rail("192.0.2.2")}})
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -42,8 +42,8 @@ func Example() {
 }
 
 // send is the other process.
-func send(ctx context.Context, network *fabric, to transferengine.Address, inbox transferengine.Descriptor) {
-	sender, err := transferengine.Open(transferengine.Config{Rails: []rail.Opener{network.at("192.0.2.1")}})
+func send(ctx context.Context, network *simrail.Network, to transferengine.Address, inbox transferengine.Descriptor) {
+	sender, err := transferengine.Open(transferengine.Config{Rails: []rail.Opener{network.Rail("192.0.2.1")}})
 	if err != nil {
 		fmt.Println(err)
 		return

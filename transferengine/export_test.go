@@ -11,8 +11,8 @@ import (
 // OpenUndriven opens an engine whose turns the test does.
 func OpenUndriven(config Config) (*Engine, error) { return open(config) }
 
-// Turn does one turn.
-func (e *Engine) Turn(now time.Time) (did int, next time.Time) { return e.worker.Turn(now) }
+// TurnUndriven does one turn of an engine that nobody drives.
+func (e *Engine) TurnUndriven(now time.Time) (did int, next time.Time) { return e.worker.Turn(now) }
 
 // StartConnect queues a Connect; the result is nil until it has ended.
 func (e *Engine) StartConnect(address Address) (ended func() (*Peer, bool, error), err error) {

@@ -18,6 +18,8 @@ const (
 	Inline Progress = iota
 	// Dedicated: a goroutine locked to a thread does it. It wins when there is a processor to spare.
 	Dedicated
+	// Manual: whoever calls [Engine.Turn] does it, by a clock of its own; waits only sleep. It is for tests that replay.
+	Manual
 )
 
 const (
@@ -48,6 +50,7 @@ type progress struct {
 	waiters spares[waiter]
 
 	dedicated bool      // the driver goroutine never leaves the worker
+	manual    bool      // nobody takes the worker but in turnAt
 	epoch     time.Time // from which times between goroutines are counted
 
 	driven   atomic.Bool
@@ -55,7 +58,8 @@ type progress struct {
 	hot      lineup        // waiters that want to drive
 	cold     atomic.Int32  // waiters that drove in vain for long, and rely on the rail's notification
 	armed    atomic.Bool   // the rail will notify
-	next     time.Time     // of the worker; the driver's
+	last     time.Time     // of the worker's turns; the driver's, as next
+	next     time.Time     // of the worker
 	stopping atomic.Bool   // only halt may take the worker
 	vacated  chan struct{} // tells halt that the worker was left
 
@@ -87,6 +91,10 @@ func newProgress(w *worker) *progress {
 
 // start starts the goroutines.
 func (p *progress) start(kind Progress) {
+	if kind == Manual {
+		p.manual = true
+		return
+	}
 	p.goroutines.Go(p.listen)
 	if kind == Dedicated {
 		p.dedicated = true
@@ -99,7 +107,7 @@ func (p *progress) start(kind Progress) {
 
 // take makes the caller the driver, unless there is one.
 func (p *progress) take() bool {
-	if p.driven.Load() || p.stopping.Load() || !p.driven.CompareAndSwap(false, true) {
+	if p.manual || p.driven.Load() || p.stopping.Load() || !p.driven.CompareAndSwap(false, true) {
 		return false
 	}
 	p.takes.Add(1)
@@ -143,8 +151,23 @@ func (p *progress) sinceEpoch(t time.Time) int64 {
 
 // turn has the worker do a turn. Only the driver may call it.
 func (p *progress) turn(now time.Time) (did int) {
+	p.last = now
 	did, p.next = p.worker.Turn(now)
 	return did
+}
+
+// turnAt has the worker do a turn for somebody with a clock of his own, unless the engine closes.
+func (p *progress) turnAt(now time.Time) (did int, next time.Time) {
+	if p.stopping.Load() || !p.driven.CompareAndSwap(false, true) {
+		return 0, time.Time{}
+	}
+	did = p.turn(now)
+	next = p.next
+	p.driven.Store(false)
+	if p.stopping.Load() {
+		p.handOver(false, time.Time{})
+	}
+	return did, next
 }
 
 // cover has the rail notify when something comes. It returns false if something is there already.
@@ -310,7 +333,7 @@ func (p *progress) park(ctx context.Context, list *waitlist, c condition, w *wai
 	if met, err = c.met(); met {
 		return met, false, err
 	}
-	if !rest && !p.driven.Load() && !p.stopping.Load() {
+	if !rest && !p.manual && !p.driven.Load() && !p.stopping.Load() {
 		return false, false, nil
 	}
 	select {

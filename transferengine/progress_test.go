@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -15,6 +16,7 @@ import (
 	"github.com/weftrdma/weft/internal/rdmatest"
 	"github.com/weftrdma/weft/transferengine"
 	"github.com/weftrdma/weft/transferengine/rail"
+	"github.com/weftrdma/weft/transferengine/simrail"
 )
 
 // modes runs a test with both kinds of progress.
@@ -24,9 +26,11 @@ func modes(t *testing.T, test func(t *testing.T, progress transferengine.Progres
 }
 
 // openDriven opens an engine with its goroutines.
-func openDriven(t testing.TB, f *fabric, address string, config transferengine.Config) *transferengine.Engine {
+func openDriven(t testing.TB, n *simrail.Network, address string, config transferengine.Config) *transferengine.Engine {
 	t.Helper()
-	config.Rails = []rail.Opener{f.at(address)}
+	if config.Rails == nil {
+		config.Rails = []rail.Opener{n.Rail(address)}
+	}
 	e, err := transferengine.Open(config)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, e.Close()) })
@@ -34,10 +38,10 @@ func openDriven(t testing.TB, f *fabric, address string, config transferengine.C
 }
 
 // driven is a pair whose engines have their goroutines.
-func driven(t testing.TB, f *fabric, size int, config transferengine.Config) *pair {
+func driven(t testing.TB, n *simrail.Network, size int, config transferengine.Config) *pair {
 	t.Helper()
-	p := &pair{world: &world{t: t, fabric: f}}
-	p.a, p.b = openDriven(t, f, "192.0.2.1", config), openDriven(t, f, "192.0.2.2", config)
+	p := &pair{world: &world{t: t, network: n}}
+	p.a, p.b = openDriven(t, n, "192.0.2.1", config), openDriven(t, n, "192.0.2.2", config)
 	p.join(size)
 	return p
 }
@@ -59,7 +63,7 @@ func (p *pair) join(size int) {
 func TestPingPong(t *testing.T) {
 	modes(t, func(t *testing.T, progress transferengine.Progress) {
 		ctx := rdmatest.Context(t, 20*time.Second)
-		p := driven(t, newFabric(t, newSeed(t)), 64, transferengine.Config{Progress: progress})
+		p := driven(t, newNetwork(t, simrail.Config{Seed: newSeed(t)}), 64, transferengine.Config{Progress: progress})
 		dest := register(t, p.a, make([]byte, 64)).Descriptor()
 		const rounds = 2000
 		var wait sync.WaitGroup
@@ -91,8 +95,7 @@ func TestPingPong(t *testing.T) {
 func TestManyGoroutines(t *testing.T) {
 	modes(t, func(t *testing.T, progress transferengine.Progress) {
 		ctx := rdmatest.Context(t, 30*time.Second)
-		f := newFabric(t, newSeed(t))
-		f.delay = 50 * time.Microsecond
+		f := newNetwork(t, simrail.Config{Seed: newSeed(t), Delay: 50 * time.Microsecond})
 		p := driven(t, f, 64*16, transferengine.Config{Progress: progress, MaxTransfers: 8})
 		const goroutines, rounds = 16, 100
 		var wait sync.WaitGroup
@@ -127,12 +130,11 @@ func TestManyGoroutines(t *testing.T) {
 	})
 }
 
-// TestAComputingTargetIsDriven has a target that never waits, on a fabric where only the target's turns move anything.
+// TestAComputingTargetIsDriven has a target that never waits, on a network where only the target's turns move anything.
 func TestAComputingTargetIsDriven(t *testing.T) {
 	modes(t, func(t *testing.T, progress transferengine.Progress) {
 		ctx := rdmatest.Context(t, 20*time.Second)
-		f := newFabric(t, newSeed(t))
-		f.targetDriven = true
+		f := newNetwork(t, simrail.Config{Seed: newSeed(t), TargetDriven: true})
 		p := driven(t, f, 64, transferengine.Config{Progress: progress})
 		computing, stop := context.WithCancel(ctx)
 		defer stop()
@@ -154,7 +156,7 @@ func TestAComputingTargetIsDriven(t *testing.T) {
 func TestAnUnwaitedWriteIsSent(t *testing.T) {
 	modes(t, func(t *testing.T, progress transferengine.Progress) {
 		ctx := rdmatest.Context(t, 20*time.Second)
-		p := driven(t, newFabric(t, newSeed(t)), 64, transferengine.Config{Progress: progress})
+		p := driven(t, newNetwork(t, simrail.Config{Seed: newSeed(t)}), 64, transferengine.Config{Progress: progress})
 		transfers := make([]transferengine.Transfer, 100)
 		for i := range transfers {
 			require.NoError(t, p.a.Write(&transfers[i], p.all(1)))
@@ -169,7 +171,7 @@ func TestAnUnwaitedWriteIsSent(t *testing.T) {
 func TestPollDrives(t *testing.T) {
 	modes(t, func(t *testing.T, progress transferengine.Progress) {
 		ctx := rdmatest.Context(t, 20*time.Second)
-		p := driven(t, newFabric(t, newSeed(t)), 64, transferengine.Config{Progress: progress})
+		p := driven(t, newNetwork(t, simrail.Config{Seed: newSeed(t)}), 64, transferengine.Config{Progress: progress})
 		var tr transferengine.Transfer
 		require.NoError(t, p.a.Write(&tr, p.all(1)))
 		for !tr.Done() && ctx.Err() == nil {
@@ -189,7 +191,7 @@ func TestPollDrives(t *testing.T) {
 func TestTheWorkerIsHandedOn(t *testing.T) {
 	ctx := rdmatest.Context(t, 20*time.Second)
 	for range 50 {
-		f := newFabric(t, newSeed(t))
+		f := newNetwork(t, simrail.Config{Seed: newSeed(t)})
 		p := driven(t, f, 64, transferengine.Config{})
 		leaving, leave := context.WithCancel(ctx)
 		left, got := make(chan error, 1), make(chan error, 1)
@@ -206,16 +208,14 @@ func TestTheWorkerIsHandedOn(t *testing.T) {
 
 func TestAWaitEndsWithItsContext(t *testing.T) {
 	modes(t, func(t *testing.T, progress transferengine.Progress) {
-		f := newFabric(t, newSeed(t))
+		f := newNetwork(t, simrail.Config{Seed: newSeed(t)})
 		p := driven(t, f, 64, transferengine.Config{Progress: progress})
 		short := rdmatest.Context(t, 5*time.Millisecond)
 		err := p.b.Counter(1).Wait(short, 1, p.toA)
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		require.ErrorContains(t, err, "1 of 1 from 192.0.2.1")
 
-		f.mu.Lock()
-		f.delay = time.Hour
-		f.mu.Unlock()
+		f.SetDelay(time.Hour)
 		var tr transferengine.Transfer
 		require.NoError(t, p.a.Write(&tr, p.all(1)))
 		err = tr.Wait(short)
@@ -234,8 +234,7 @@ func TestAWaitEndsWithItsContext(t *testing.T) {
 func TestShutdownAwaitsWhatIsInFlight(t *testing.T) {
 	modes(t, func(t *testing.T, progress transferengine.Progress) {
 		ctx := rdmatest.Context(t, 20*time.Second)
-		f := newFabric(t, newSeed(t))
-		f.delay = 5 * time.Millisecond
+		f := newNetwork(t, simrail.Config{Seed: newSeed(t), Delay: 5 * time.Millisecond})
 		p := driven(t, f, 64, transferengine.Config{Progress: progress})
 		transfers := make([]transferengine.Transfer, 50)
 		for i := range transfers {
@@ -255,13 +254,13 @@ func TestShutdownAwaitsWhatIsInFlight(t *testing.T) {
 func TestALostPeerFailsThoseWhoOnlyWait(t *testing.T) {
 	modes(t, func(t *testing.T, progress transferengine.Progress) {
 		ctx := rdmatest.Context(t, 20*time.Second)
-		f := newFabric(t, newSeed(t))
+		f := newNetwork(t, simrail.Config{Seed: newSeed(t)})
 		p := driven(t, f, 64, transferengine.Config{Progress: progress})
 		failed := make(chan error, 4)
 		for range cap(failed) {
 			go func() { failed <- p.b.Counter(1).Wait(ctx, 1, p.toA) }()
 		}
-		f.kill("192.0.2.1")
+		f.Kill("192.0.2.1")
 		for range cap(failed) {
 			err := <-failed
 			require.ErrorIs(t, err, rail.ErrPeerGone)
@@ -273,8 +272,8 @@ func TestALostPeerFailsThoseWhoOnlyWait(t *testing.T) {
 func TestCloseEndsWaits(t *testing.T) {
 	modes(t, func(t *testing.T, progress transferengine.Progress) {
 		ctx := rdmatest.Context(t, 20*time.Second)
-		e := openDriven(t, newFabric(t, newSeed(t)), "192.0.2.1", transferengine.Config{Progress: progress})
-		nobody := openDriven(t, newFabric(t, 1), "192.0.2.9", transferengine.Config{}).Address()
+		e := openDriven(t, newNetwork(t, simrail.Config{Seed: newSeed(t)}), "192.0.2.1", transferengine.Config{Progress: progress})
+		nobody := openDriven(t, newNetwork(t, simrail.Config{}), "192.0.2.9", transferengine.Config{}).Address()
 		ended := make(chan error, 6)
 		for range 3 {
 			go func() { ended <- e.Counter(1).Wait(ctx, 1) }()
@@ -287,30 +286,84 @@ func TestCloseEndsWaits(t *testing.T) {
 	})
 }
 
+// deafRail cannot wait.
+type deafRail struct {
+	rail.Rail
+	opener rail.Opener
+}
+
+func (d *deafRail) Open(i rail.Incarnation) (_ rail.Rail, err error) {
+	d.Rail, err = d.opener.Open(i)
+	return d, err
+}
+
+func (d *deafRail) Wait(context.Context) error { return syscall.EIO }
+
 // TestARailThatCannotWait still makes progress, by a timer.
 func TestARailThatCannotWait(t *testing.T) {
 	modes(t, func(t *testing.T, progress transferengine.Progress) {
 		ctx := rdmatest.Context(t, 20*time.Second)
-		f := newFabric(t, newSeed(t))
-		f.targetDriven, f.broken = true, true
-		p := driven(t, f, 64, transferengine.Config{Progress: progress})
+		f := newNetwork(t, simrail.Config{Seed: newSeed(t), TargetDriven: true})
+		p := &pair{world: &world{t: t, network: f}}
+		for _, e := range []struct {
+			engine  **transferengine.Engine
+			address string
+		}{{&p.a, "192.0.2.1"}, {&p.b, "192.0.2.2"}} {
+			*e.engine = openDriven(t, f, "", transferengine.Config{Progress: progress,
+				Rails: []rail.Opener{&deafRail{opener: f.Rail(e.address)}}})
+		}
+		p.join(64)
 		var tr transferengine.Transfer
 		require.NoError(t, p.a.Write(&tr, p.all(1)))
 		require.NoError(t, tr.Wait(ctx))
 	})
 }
 
+// armedRail knows whether it is armed, which is the last thing before an engine sleeps.
+type armedRail struct {
+	rail.Rail
+	opener rail.Opener
+	armed  atomic.Bool
+}
+
+func (a *armedRail) Open(i rail.Incarnation) (_ rail.Rail, err error) {
+	a.Rail, err = a.opener.Open(i)
+	return a, err
+}
+
+func (a *armedRail) Arm() bool {
+	ready := a.Rail.Arm()
+	a.armed.Store(!ready)
+	return ready
+}
+
+func (a *armedRail) Wait(ctx context.Context) error {
+	err := a.Rail.Wait(ctx)
+	a.armed.Store(false)
+	return err
+}
+
+func (a *armedRail) awaitSleep() {
+	for !a.armed.Load() {
+		runtime.Gosched()
+	}
+}
+
 // TestIdleCostsNothing looks at whether an engine without traffic still turns.
 func TestIdleCostsNothing(t *testing.T) {
 	modes(t, func(t *testing.T, progress transferengine.Progress) {
-		f := newFabric(t, newSeed(t))
-		p := driven(t, f, 64, transferengine.Config{Progress: progress})
-		f.awaitSleep(p.b)
+		f := newNetwork(t, simrail.Config{Seed: newSeed(t)})
+		p := &pair{world: &world{t: t, network: f}}
+		p.a = openDriven(t, f, "192.0.2.1", transferengine.Config{Progress: progress})
+		b := &armedRail{opener: f.Rail("192.0.2.2")}
+		p.b = openDriven(t, f, "", transferengine.Config{Progress: progress, Rails: []rail.Opener{b}})
+		p.join(64)
+		b.awaitSleep()
 		before := p.b.Stats().Turns
 		_ = p.b.Counter(1).Wait(rdmatest.Context(t, 300*time.Millisecond), 1, p.toA)
 		// A waiter spins for less than a tenth of a millisecond, and so may the back-up goroutine.
 		require.Less(t, p.b.Stats().Turns-before, uint64(3000))
-		f.awaitSleep(p.b)
+		b.awaitSleep()
 		before = p.b.Stats().Turns
 		<-rdmatest.Context(t, 50*time.Millisecond).Done()
 		require.LessOrEqual(t, p.b.Stats().Turns-before, uint64(1))
@@ -321,8 +374,7 @@ func TestIdleCostsNothing(t *testing.T) {
 func TestRandomTraffic(t *testing.T) {
 	modes(t, func(t *testing.T, progress transferengine.Progress) {
 		ctx := rdmatest.Context(t, 30*time.Second)
-		f := newFabric(t, newSeed(t))
-		f.partial, f.delay = true, 20*time.Microsecond
+		f := newNetwork(t, simrail.Config{Seed: newSeed(t), PartialPosts: true, Delay: 20 * time.Microsecond})
 		var engines []*transferengine.Engine
 		var dests []transferengine.Descriptor
 		for i := range 3 {
@@ -343,7 +395,7 @@ func TestRandomTraffic(t *testing.T) {
 					var tr transferengine.Transfer
 					for n := range 300 {
 						if i == 2 && j == 0 && n == 150 {
-							f.kill("192.0.2.3")
+							f.Kill("192.0.2.3")
 						}
 						w := transferengine.Write{Peer: peer, Dest: &dests[j], Imm: 1, HasImm: true, Shards: n % 5}
 						if err := e.Write(&tr, w); err == nil && tr.Wait(ctx) == nil {

@@ -11,12 +11,14 @@ import (
 	"github.com/weftrdma/weft/internal/rdmatest"
 	"github.com/weftrdma/weft/transferengine"
 	"github.com/weftrdma/weft/transferengine/rail"
+	"github.com/weftrdma/weft/transferengine/simrail"
 )
 
 // sink is a rail with one peer that takes every write and completes it in the next turn, so that what a test measures is
 // the engine. Every write with an immediate also arrives back.
 type sink struct {
-	rail.Rail // the fake's, for what is not measured
+	rail.Rail // a real one, for what is not measured
+	caps      rail.Caps
 	up        bool
 	events    []rail.Event
 
@@ -27,7 +29,15 @@ type sink struct {
 
 const sinkPeer rail.PeerID = 1
 
-func (s *sink) Open(i rail.Incarnation) (rail.Rail, error) { return s, nil }
+func (s *sink) Open(i rail.Incarnation) (_ rail.Rail, err error) {
+	s.Rail, err = simrail.NewNetwork(simrail.Config{}).Rail("192.0.2.1").Open(i)
+	if err == nil && s.caps == (rail.Caps{}) {
+		s.caps = s.Rail.Caps()
+	}
+	return s, err
+}
+
+func (s *sink) Caps() rail.Caps { return s.caps }
 
 func (s *sink) Peer(rail.PeerID) rail.PeerInfo { return rail.PeerInfo{Name: "sink"} }
 
@@ -69,21 +79,20 @@ func (s *sink) Turn(_ time.Time, events []rail.Event) (int, time.Time) {
 func toSink(t testing.TB, driven bool) *pair { return toRail(t, &sink{}, driven) }
 
 func toRail(t testing.TB, s *sink, driven bool) *pair {
-	fake, err := newFabric(t, 1).at("192.0.2.1").Open(rail.Incarnation{})
-	require.NoError(t, err)
-	s.Rail = fake
 	config := transferengine.Config{Rails: []rail.Opener{s}, CloseTimeout: 10 * time.Millisecond}
 	open := transferengine.OpenUndriven
 	if driven {
 		open = transferengine.Open
 	}
-	p := &pair{world: &world{t: t, clock: time.Unix(1e9, 0)}}
+	network := simrail.NewNetwork(simrail.Config{})
+	p := &pair{world: &world{t: t, Run: network.NewRun(time.Unix(1e9, 0))}}
+	var err error
 	p.a, err = open(config)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.Equal(t, s.stubborn, p.a.Close() != nil) })
-	var address transferengine.Address // of the fake's kind, and of no incarnation
+	var address transferengine.Address // of the rail's kind, and of no incarnation
 	require.NoError(t, address.UnmarshalBinary(message("WtAD", field(1, make([]byte, 16)...),
-		field(2, append([]byte{4}, "fake\x00\x01a"...)...))))
+		field(2, append([]byte{3}, "sim\x00\x01a"...)...))))
 	if driven {
 		p.toB, err = p.a.Connect(rdmatest.Context(t, 10*time.Second), address)
 		require.NoError(t, err)

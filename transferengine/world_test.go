@@ -2,7 +2,6 @@ package transferengine_test
 
 import (
 	"fmt"
-	"hash/fnv"
 	"math/rand/v2"
 	"testing"
 	"time"
@@ -12,6 +11,7 @@ import (
 	"github.com/weftrdma/weft/internal/rdmatest"
 	"github.com/weftrdma/weft/transferengine"
 	"github.com/weftrdma/weft/transferengine/rail"
+	"github.com/weftrdma/weft/transferengine/simrail"
 )
 
 func TestMain(m *testing.M) { rdmatest.Main(m, nil) }
@@ -23,79 +23,56 @@ func newSeed(t testing.TB) uint64 {
 	return seed
 }
 
-// world drives several engines from one goroutine under a virtual clock, in an order that the seed decides.
+// world has several engines on a network, which the test drives under a virtual clock.
 type world struct {
+	*simrail.Run
 	t       testing.TB
-	fabric  *fabric
+	network *simrail.Network
 	random  *rand.Rand
-	clock   time.Time
-	engines []*transferengine.Engine
-	trace   []string // of turns that did something
+	opened  int
 }
 
-func newWorld(t testing.TB, seed uint64) *world {
-	return &world{t: t, fabric: newFabric(t, seed), random: rand.New(rand.NewPCG(seed, 1)), clock: time.Unix(1e9, 0)}
+// newNetwork makes a network that has to find its rails well used.
+func newNetwork(t testing.TB, config simrail.Config) *simrail.Network {
+	network := simrail.NewNetwork(config)
+	t.Cleanup(func() { require.NoError(t, network.Err()) })
+	return network
+}
+
+func newWorld(t testing.TB, config simrail.Config) *world {
+	network := newNetwork(t, config)
+	return &world{t: t, network: network, random: rand.New(rand.NewPCG(network.Seed(), 2)),
+		Run: network.NewRun(time.Unix(1e9, 0))}
 }
 
 // open opens an engine that the world drives and the test's end closes.
 func (w *world) open(config transferengine.Config) *transferengine.Engine {
 	w.t.Helper()
-	config.Rails = []rail.Opener{w.fabric.at(fmt.Sprintf("192.0.2.%d", len(w.engines)+1))}
-	e, err := transferengine.OpenUndriven(config)
+	w.opened++
+	return w.openAt(fmt.Sprintf("192.0.2.%d", w.opened), config)
+}
+
+// openAt opens one at an address.
+func (w *world) openAt(address string, config transferengine.Config) *transferengine.Engine {
+	w.t.Helper()
+	config.Rails, config.Progress = []rail.Opener{w.network.Rail(address)}, transferengine.Manual
+	e, err := transferengine.Open(config)
 	require.NoError(w.t, err)
 	w.t.Cleanup(func() { require.NoError(w.t, e.Close()) })
-	w.engines = append(w.engines, e)
+	w.Add(e)
 	return e
 }
 
 // until turns the engines until the condition holds.
 func (w *world) until(met func() bool) {
 	w.t.Helper()
-	for range 100000 {
-		if met() {
-			return
-		}
-		w.round()
-	}
-	w.t.Fatal("the condition is not met after 100000 rounds")
+	require.NoError(w.t, w.Until(met))
 }
 
 // settle turns the engines until nothing is left to happen.
 func (w *world) settle() {
-	for quiet := 0; quiet < 3; {
-		if quiet++; w.round() {
-			quiet = 0
-		}
-	}
-}
-
-// round turns every engine once, and moves the clock to the next turn that is due if nobody did anything.
-func (w *world) round() (did bool) {
-	var next time.Time
-	for _, i := range w.random.Perm(len(w.engines)) {
-		n, due := w.engines[i].Turn(w.clock)
-		if n > 0 {
-			did = true
-			w.trace = append(w.trace, fmt.Sprint(i, n, w.clock.UnixNano()))
-		}
-		if !due.IsZero() && (next.IsZero() || due.Before(next)) {
-			next = due
-		}
-	}
-	if !did && next.After(w.clock) {
-		w.clock = next
-		return true
-	}
-	return did
-}
-
-// hash sums up what happened.
-func (w *world) hash() uint64 {
-	h := fnv.New64a()
-	for _, line := range w.trace {
-		fmt.Fprintln(h, line)
-	}
-	return h.Sum64()
+	w.t.Helper()
+	require.NoError(w.t, w.Settle())
 }
 
 // connect connects from a to b and returns what each is to the other.
@@ -139,7 +116,7 @@ type pair struct {
 }
 
 func newPair(t testing.TB, seed uint64, size int, config transferengine.Config) *pair {
-	return newPairIn(newWorld(t, seed), size, config)
+	return newPairIn(newWorld(t, simrail.Config{Seed: seed}), size, config)
 }
 
 func newPairIn(w *world, size int, config transferengine.Config) *pair {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/weftrdma/weft/transferengine"
 	"github.com/weftrdma/weft/transferengine/rail"
+	"github.com/weftrdma/weft/transferengine/simrail"
 )
 
 func TestWriteArrivesWithItsImmediate(t *testing.T) {
@@ -32,14 +33,12 @@ func TestWriteArrivesWithItsImmediate(t *testing.T) {
 	require.NoError(t, tr.Wait(t.Context()), "a Wait for what is done")
 }
 
-// TestRandomWrites has both sides send requests of all shapes over a fabric without order, with back-pressure and delay,
+// TestRandomWrites has both sides send requests of all shapes over a network without order, with back-pressure and delay,
 // and compares memory and counts. The immediate of a shard must find the shard's bytes in place.
 func TestRandomWrites(t *testing.T) {
 	for _, ordered := range []bool{false, true} {
-		w := newWorld(t, newSeed(t))
-		w.fabric.caps.Ordered = ordered
-		w.fabric.caps.MaxLength = 5000
-		w.fabric.partial, w.fabric.delay = true, time.Millisecond
+		w := newWorld(t, simrail.Config{Seed: newSeed(t), Ordered: ordered, MaxLength: 5000, PartialPosts: true,
+			Delay: time.Millisecond, Depth: 16, MaxBatch: 8})
 		p := newPairIn(w, 60000, transferengine.Config{MaxTransfers: 8, QueueDepth: 4})
 		want := make([]byte, 60000)
 		var transfers [12]transferengine.Transfer
@@ -55,7 +54,7 @@ func TestRandomWrites(t *testing.T) {
 				copy(want[w.DestOffset:], p.source.Bytes()[w.SourceOffset:][:w.Length])
 				total += uint64(max(w.Shards, 1))
 				if p.random.IntN(3) == 0 {
-					p.round()
+					p.Round()
 				}
 			}
 			p.settle()
@@ -85,9 +84,7 @@ func (p *pair) randomWrite(from, size uint64) transferengine.Write {
 func TestImmediateOfAChunkedWriteComesLast(t *testing.T) {
 	seed := newSeed(t)
 	for i := range uint64(30) {
-		w := newWorld(t, seed+i)
-		w.fabric.caps.MaxLength = 100
-		w.fabric.delay = time.Millisecond
+		w := newWorld(t, simrail.Config{Seed: seed + i, MaxLength: 100, Delay: time.Millisecond})
 		p := newPairIn(w, 1000, transferengine.Config{})
 		var tr transferengine.Transfer
 		require.NoError(t, p.a.Write(&tr, p.all(1)))
@@ -120,8 +117,7 @@ func TestEmptyWritesCount(t *testing.T) {
 
 func TestWritePages(t *testing.T) {
 	const pageLength, stride, pages = 24, 32, 50
-	w := newWorld(t, newSeed(t))
-	w.fabric.delay = time.Millisecond
+	w := newWorld(t, simrail.Config{Seed: newSeed(t), Delay: time.Millisecond})
 	p := newPairIn(w, pages*stride, transferengine.Config{})
 	from, to := numbersOf(p.random.Perm(pages)[:20]), numbersOf(p.random.Perm(pages)[:20])
 	want := make([]byte, pages*stride)
@@ -247,17 +243,14 @@ func TestAFullQueueRefuses(t *testing.T) {
 }
 
 func TestAFailedWriteFailsItsTransferAlone(t *testing.T) {
-	w := newWorld(t, newSeed(t))
-	w.fabric.caps.MaxLength = 10
-	w.fabric.depth = 2
 	broken := errors.New("receiver not ready")
-	writes := 0
-	w.fabric.fault = func(rail.Op) error {
-		if writes++; writes == 3 {
-			return broken
+	third := func(o simrail.Operation) (f simrail.Fault) {
+		if o.N == 2 {
+			f.Err = broken
 		}
-		return nil
+		return f
 	}
+	w := newWorld(t, simrail.Config{Seed: newSeed(t), MaxLength: 10, Depth: 2, Script: simrail.Script{Operation: third}})
 	p := newPairIn(w, 100, transferengine.Config{})
 	var bad, good transferengine.Transfer
 	request := p.all(1)
@@ -271,7 +264,7 @@ func TestAFailedWriteFailsItsTransferAlone(t *testing.T) {
 	require.Equal(t, transferengine.MaybeDelivered, failed.Outcome)
 	require.Same(t, p.toB, failed.Peer)
 	require.False(t, failed.InFlight)
-	require.EqualError(t, err, "write to 192.0.2.2 over fake:192.0.2.1: maybe delivered: receiver not ready")
+	require.EqualError(t, err, "write to 192.0.2.2 over sim:192.0.2.1: maybe delivered: receiver not ready")
 	require.NoError(t, p.finish(&good))
 	p.settle()
 	require.Zero(t, p.b.Counter(1).Value(), "the immediate of a write that failed")
@@ -280,17 +273,16 @@ func TestAFailedWriteFailsItsTransferAlone(t *testing.T) {
 }
 
 func TestALostPeerEndsItsTransfers(t *testing.T) {
-	w := newWorld(t, newSeed(t))
-	w.fabric.depth = 3
-	w.fabric.delay = time.Second
+	w := newWorld(t, simrail.Config{Seed: newSeed(t), Depth: 3})
 	p := newPairIn(w, 100, transferengine.Config{MaxTransfers: 4})
+	w.network.SetDelay(time.Second)
 	transfers := make([]transferengine.Transfer, 8)
 	for i := range transfers {
 		require.NoError(t, p.a.Write(&transfers[i], p.all(1)))
 	}
-	p.a.Turn(p.clock)
+	p.a.Turn(p.Now())
 	require.EqualValues(t, 3, p.a.Stats().Writes)
-	p.fabric.kill("192.0.2.2")
+	p.network.Kill("192.0.2.2")
 	outcomes := map[transferengine.Outcome]int{}
 	for i := range transfers {
 		err := p.finish(&transfers[i])
@@ -309,9 +301,8 @@ func TestALostPeerEndsItsTransfers(t *testing.T) {
 }
 
 func TestTheSameSeedReplaysTheSameRun(t *testing.T) {
-	run := func(seed uint64) (uint64, int) {
-		w := newWorld(t, seed)
-		w.fabric.partial, w.fabric.delay, w.fabric.caps.MaxLength = true, time.Millisecond, 700
+	run := func(seed uint64) (hash, turns uint64) {
+		w := newWorld(t, simrail.Config{Seed: seed, PartialPosts: true, Delay: time.Millisecond, MaxLength: 700})
 		engines := make([]*transferengine.Engine, 20)
 		regions := make([]*transferengine.Region, len(engines))
 		for i := range engines {
@@ -331,11 +322,14 @@ func TestTheSameSeedReplaysTheSameRun(t *testing.T) {
 				Dest: &d, Length: random.Uint64N(5000), Imm: 1, HasImm: true, Shards: random.IntN(4)}))
 		}
 		w.settle()
-		return w.hash(), len(w.trace)
+		for _, e := range engines {
+			turns += e.Stats().Turns
+		}
+		return w.Hash(), turns
 	}
 	seed := newSeed(t)
 	hash, turns := run(seed)
-	require.Greater(t, turns, 200)
+	require.Greater(t, turns, uint64(200))
 	again, _ := run(seed)
 	require.Equal(t, hash, again)
 	other, _ := run(seed + 1)

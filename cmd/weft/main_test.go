@@ -65,7 +65,8 @@ func TestWrongCommandLines(t *testing.T) {
 		"recv needs --dir":                       {"recv"},
 		"--window 4095: from 4096 to 1073741824": {"recv", "--dir", ".", "--window", "4095"},
 		"--window 1073741825":                    {"recv", "--dir", ".", "--window", "1073741825"},
-		"--rail sim: this build has one kind":    {"recv", "--dir", ".", "--rail", "sim"},
+		"--rail sim: simrail joins engines of":   {"recv", "--dir", ".", "--rail", "sim"},
+		"--rail sim:x: simrail joins engines of": {"send", "--rail", "sim:x", file, "192.0.2.1:7471"},
 		"--rail tcp:eth0: this build has one":    {"send", "--rail", "tcp:eth0", file, "192.0.2.1:7471"},
 		"--rail verbs:: the device is missing":   {"recv", "--dir", ".", "--rail", "verbs:"},
 	} {

@@ -22,6 +22,9 @@ var keepAlive = net.KeepAliveConfig{Enable: true, Idle: 5 * time.Second, Interva
 func openRail(spec string) (name string, opener rail.Opener, err error) {
 	kind, device, named := strings.Cut(spec, ":")
 	switch {
+	case kind == "sim":
+		return "", nil, &usageError{fmt.Errorf("--rail %s: simrail joins engines of one process, and files go to another: it "+
+			"is for tests (package transferengine/simrail); give verbs:DEVICE, one of those that `weft info` lists", spec)}
 	case kind != "verbs":
 		return "", nil, &usageError{fmt.Errorf("--rail %s: this build has one kind of rail, verbs: give verbs:DEVICE, one of "+
 			"those that `weft info` lists", spec)}

@@ -1,0 +1,399 @@
+package simrail
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/weftrdma/weft/internal/mem"
+	"github.com/weftrdma/weft/transferengine/rail"
+)
+
+// Rail is a rail of a [Network]. It implements [rail.Rail].
+type Rail struct {
+	network     *Network
+	address     string
+	incarnation rail.Incarnation
+	owned       atomic.Bool
+	signal      chan struct{}
+
+	// Under network.mu.
+	links     map[rail.PeerID]*link
+	infos     map[rail.PeerID]rail.PeerInfo // of peers whose end was not reported
+	keys      map[uint64]memory
+	events    []event
+	inbox     []*packet // that wait for this rail's turn
+	armed     bool
+	touched   bool // since the last turn
+	dead      bool
+	exhausted bool
+	slow      int
+}
+
+// event is one that the engine was not told of.
+type event struct {
+	rail.Event
+	link *link
+}
+
+// memory is registered.
+type memory struct {
+	bytes  []byte
+	access rail.Access
+}
+
+var _ rail.Rail = (*Rail)(nil)
+
+// opener implements [rail.Opener].
+type opener struct {
+	network *Network
+	address string
+}
+
+// Open implements [rail.Opener].
+func (o opener) Open(i rail.Incarnation) (rail.Rail, error) {
+	n := o.network
+	if n.err != nil {
+		return nil, n.err
+	}
+	if o.address == "" || len(o.address) > rail.MaxAddress {
+		return nil, fmt.Errorf("simrail: address %q of %d bytes, not 1 to %d: %w", o.address, len(o.address), rail.MaxAddress,
+			syscall.EINVAL)
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if before := n.rails[o.address]; before != nil {
+		before.die()
+	}
+	r := &Rail{network: n, address: o.address, incarnation: i, signal: make(chan struct{}, 1),
+		links: make(map[rail.PeerID]*link), infos: make(map[rail.PeerID]rail.PeerInfo), keys: make(map[uint64]memory)}
+	n.rails[o.address] = r
+	return r, nil
+}
+
+// own begins what one goroutine at a time may do.
+func (r *Rail) own() (done func()) {
+	alone := r.owned.CompareAndSwap(false, true)
+	r.network.mu.Lock()
+	if !alone {
+		_ = r.network.violated("%s: two goroutines use the rail", r.address)
+	}
+	return func() {
+		r.network.mu.Unlock()
+		r.owned.Store(false)
+	}
+}
+
+// sorted are the links in the order in which they were made.
+func (r *Rail) sorted() []*link {
+	links := slices.Collect(maps.Values(r.links))
+	slices.SortFunc(links, func(a, b *link) int { return int(a.id) - int(b.id) })
+	return links
+}
+
+// Name implements [rail.Rail].
+func (r *Rail) Name() string { return "sim:" + r.address }
+
+// Address implements [rail.Rail].
+func (r *Rail) Address() []byte { return []byte(r.address) }
+
+// Caps implements [rail.Rail].
+func (r *Rail) Caps() rail.Caps {
+	c := &r.network.config
+	return rail.Caps{MaxLength: c.MaxLength, MaxBatch: c.MaxBatch, MaxImmediates: c.Immediates, MaxSend: messageLimit,
+		Completion: rail.Delivered, ImmSource: !c.NoImmSource, Ordered: c.Ordered, Read: true, Atomics: true,
+		DeathBy: rail.ByTransport, DeathWithin: c.DeathWithin, CancelProof: true}
+}
+
+// registration implements [rail.Registration].
+type registration struct {
+	rail *Rail
+	key  uint64
+}
+
+// Register implements [rail.Rail].
+func (r *Rail) Register(bytes []byte, access rail.Access) (rail.Registration, error) {
+	n := r.network
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.last++
+	r.keys[n.last] = memory{bytes, access}
+	return registration{r, n.last}, nil
+}
+
+func (g registration) LocalKey() uint64  { return g.key }
+func (g registration) RemoteKey() uint64 { return g.key }
+
+func (g registration) Close() error {
+	n := g.rail.network
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, l := range g.rail.links {
+		for _, f := range l.flights {
+			if !f.done && f.op.LocalKey == g.key {
+				return n.violated("%s: memory is deregistered under an operation in flight: %w", g.rail.address, syscall.EBUSY)
+			}
+		}
+	}
+	delete(g.rail.keys, g.key)
+	return nil
+}
+
+// find returns registered memory.
+func (r *Rail) find(key, addr, length uint64, access rail.Access) ([]byte, error) {
+	m, ok := r.keys[key]
+	offset := addr - mem.Addr(m.bytes)
+	switch size := uint64(len(m.bytes)); {
+	case !ok:
+		return nil, fmt.Errorf("key %d is unknown: %w", key, rail.ErrAccess)
+	case offset > size || length > size-offset:
+		return nil, fmt.Errorf("%d bytes at %#x are not in the %d at %#x: %w", length, addr, size, mem.Addr(m.bytes),
+			rail.ErrAccess)
+	case m.access&access != access:
+		return nil, fmt.Errorf("the memory allows %#x, not %#x: %w", m.access, access, rail.ErrAccess)
+	}
+	return m.bytes[offset:][:length], nil
+}
+
+// Connect implements [rail.Rail].
+func (r *Rail) Connect(now time.Time, address []byte, deadline time.Time) (rail.PeerID, error) {
+	defer r.own()()
+	r.touch(now)
+	if len(address) == 0 || len(address) > rail.MaxAddress {
+		return 0, fmt.Errorf("%s: connect to an address of %d bytes: %w", r.Name(), len(address), syscall.EINVAL)
+	}
+	if r.dead {
+		return 0, fmt.Errorf("%s: connect: this end was killed: %w", r.Name(), rail.ErrUnreachable)
+	}
+	if l := r.linkTo(string(address)); l != nil {
+		if deadline.After(l.deadline) {
+			l.deadline = deadline
+		}
+		l.wanted = true
+		return l.id, nil
+	}
+	l := r.newLink(string(address))
+	l.wanted, l.deadline = true, deadline
+	l.call()
+	return l.id, nil
+}
+
+// touch notes that something was done between two turns.
+func (r *Rail) touch(now time.Time) {
+	if now.After(r.network.now) {
+		r.network.now = now
+	}
+	r.touched = true
+}
+
+// Disconnect implements [rail.Rail].
+func (r *Rail) Disconnect(now time.Time, peer rail.PeerID) {
+	defer r.own()()
+	r.touch(now)
+	if l := r.links[peer]; l != nil && l.state != leaving {
+		l.leave()
+	}
+}
+
+// Peer implements [rail.Rail].
+func (r *Rail) Peer(peer rail.PeerID) rail.PeerInfo {
+	r.network.mu.Lock()
+	defer r.network.mu.Unlock()
+	return r.infos[peer]
+}
+
+// connected returns the link of a peer that is up.
+func (r *Rail) connected(op string, peer rail.PeerID) (*link, error) {
+	l := r.links[peer]
+	if l == nil || l.state != up {
+		return nil, fmt.Errorf("%s: %s to peer %d, which is not up: %w", r.Name(), op, peer, syscall.ENOTCONN)
+	}
+	return l, nil
+}
+
+// Post implements [rail.Rail].
+func (r *Rail) Post(peer rail.PeerID, ops []rail.Op) (n int, err error) {
+	defer r.own()()
+	l, err := r.connected("post", peer)
+	if err != nil {
+		return 0, err
+	}
+	for room := r.room(l, len(ops)); n < room; n++ {
+		op := &ops[n]
+		if err := r.check(op); err != nil {
+			return n, err
+		}
+		if op.HasImm {
+			if l.credit == 0 {
+				break
+			}
+			l.credit--
+		}
+		l.post(*op)
+	}
+	r.touched = true
+	return n, nil
+}
+
+// room is how many of so many operations can be posted.
+func (r *Rail) room(l *link, ops int) int {
+	c := &r.network.config
+	room := min(ops, c.Depth-l.flying, c.MaxBatch)
+	if c.PartialPosts && room > 0 {
+		room = max(r.network.random.IntN(room+1), 1-l.flying)
+	}
+	return room
+}
+
+// check refuses what no NIC could be asked for.
+func (r *Rail) check(op *rail.Op) error {
+	atomic := op.Kind == rail.FetchAdd || op.Kind == rail.CompareSwap
+	switch {
+	case op.Length > r.network.config.MaxLength:
+		return fmt.Errorf("%s: operation of %d bytes: at most %d are possible: %w", r.Name(), op.Length,
+			r.network.config.MaxLength, syscall.EMSGSIZE)
+	case op.Kind > rail.CompareSwap:
+		return fmt.Errorf("%s: operation of kind %d: %w", r.Name(), op.Kind, errors.ErrUnsupported)
+	case atomic && (op.Length != 8 || op.RemoteAddr%8 != 0):
+		return fmt.Errorf("%s: atomic operation on %d bytes at %#x, not 8 at a multiple of 8: %w", r.Name(), op.Length,
+			op.RemoteAddr, syscall.EINVAL)
+	case op.HasImm && op.Kind != rail.Write:
+		return fmt.Errorf("%s: immediate of an operation that is no write: %w", r.Name(), syscall.EINVAL)
+	}
+	return nil
+}
+
+// post sends an operation on its way.
+func (l *link) post(op rail.Op) {
+	n := l.rail.network
+	f := &flight{link: l, op: op}
+	if n.config.Script.Operation != nil {
+		f.fault = n.config.Script.Operation(Operation{From: l.rail.address, To: l.address, N: l.posted, Op: op})
+	}
+	l.posted++
+	if len(l.flights) >= 2*n.config.Depth {
+		l.flights = slices.DeleteFunc(l.flights, func(f *flight) bool { return f.done })
+	}
+	l.flights = append(l.flights, f)
+	l.flying++
+	n.push(&packet{kind: request, from: l, to: l.peer, flight: f}, n.draw(n.config.Delay)+f.fault.Delay)
+}
+
+// Send implements [rail.Rail].
+func (r *Rail) Send(peer rail.PeerID, data []byte) (sent bool, err error) {
+	defer r.own()()
+	l, err := r.connected("send", peer)
+	switch {
+	case err != nil:
+		return false, err
+	case len(data) > messageLimit:
+		return false, fmt.Errorf("%s: message of %d bytes: at most %d are possible: %w", r.Name(), len(data), messageLimit,
+			syscall.EMSGSIZE)
+	case l.sends == messageDepth:
+		return false, nil
+	}
+	l.sends++
+	r.network.push(&packet{kind: message, from: l, to: l.peer, data: bytes.Clone(data)}, r.network.draw(r.network.config.Delay))
+	r.touched = true
+	return true, nil
+}
+
+// Turn implements [rail.Rail].
+func (r *Rail) Turn(now time.Time, events []rail.Event) (n int, next time.Time) {
+	defer r.own()()
+	r.network.advance(now)
+	r.touched = false
+	for _, p := range r.inbox {
+		p.arrive()
+	}
+	r.inbox = r.inbox[:0]
+	room := len(events)
+	if r.slow > 0 {
+		room = min(room, r.slow)
+	}
+	for n < min(room, len(r.events)) {
+		events[n] = r.events[n].Event
+		r.told(&r.events[n])
+		n++
+	}
+	r.events = r.events[:copy(r.events, r.events[n:])]
+	return n, r.network.next()
+}
+
+// told follows up on an event that the engine takes.
+func (r *Rail) told(e *event) {
+	switch e.Kind {
+	case rail.Immediate:
+		e.link.owed++
+		e.link.grant()
+	case rail.Message:
+		if e.link.peer != nil {
+			e.link.peer.sends--
+		}
+	case rail.PeerDown:
+		delete(r.infos, e.Peer)
+	}
+}
+
+// Arm implements [rail.Rail].
+func (r *Rail) Arm() (ready bool) {
+	defer r.own()()
+	n := r.network
+	if len(r.events) > 0 || len(r.inbox) > 0 || r.touched || len(n.packets) > 0 && !n.packets[0].due.After(n.now) {
+		return true
+	}
+	r.armed = true
+	return false
+}
+
+// notify ends the Wait of a rail that was armed.
+func (r *Rail) notify() {
+	if r.armed {
+		r.armed = false
+		select {
+		case r.signal <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// Wait implements [rail.Rail].
+func (r *Rail) Wait(ctx context.Context) error {
+	select {
+	case <-r.signal:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// Close implements [rail.Rail].
+func (r *Rail) Close() error {
+	defer r.own()()
+	if len(r.keys) > 0 {
+		return fmt.Errorf("close %s: %d registrations are open: %w", r.Name(), len(r.keys), syscall.EBUSY)
+	}
+	r.die()
+	return nil
+}
+
+// die ends the rail's links without telling their peers, who notice.
+func (r *Rail) die() {
+	if r.dead {
+		return
+	}
+	r.dead = true
+	for _, l := range r.sorted() {
+		l.die(fmt.Errorf("%s: %w: this end was killed", l.address, rail.ErrPeerGone))
+	}
+	if r.network.rails[r.address] == r {
+		delete(r.network.rails, r.address)
+	}
+	r.network.nudge()
+}
