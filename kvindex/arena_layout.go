@@ -78,12 +78,12 @@ func (h head) generation() uint64 { return uint64(h >> 32) }
 
 // shape packs the small fields of a model.
 func (m *model) shape() uint64 {
-	return uint64(uint16(m.base)) | uint64(m.limit)<<16 | uint64(m.width)<<32 | uint64(m.eps)<<48
+	return uint64(m.limit) | uint64(m.width)<<16 | uint64(m.eps)<<32
 }
 
 // modelOf unpacks a model.
-func modelOf(origin, slope, frac, shape uint64) model {
-	return model{origin, slope, frac, int16(shape), uint16(shape >> 16), uint16(shape >> 32), uint16(shape >> 48)}
+func modelOf(origin, slope, shape uint64) model {
+	return model{origin, slope, uint16(shape), uint16(shape >> 16), uint16(shape >> 32)}
 }
 
 // mix is a step of the checks: every input bit changes about half of the bits.

@@ -128,7 +128,7 @@ func (w walker) child(b *arenaBlock, k uint64, p *place) (seg arenaBlock, slot, 
 	if err = w.still(b.at, b.line[0]); err != nil {
 		return seg, 0, 0, err
 	}
-	m := modelOf(line[0], line[1], line[2], line[3])
+	m := modelOf(line[0], line[1], line[2])
 	n := seg.head.count()
 	i, _, err := w.search(&m, seg.at+lineBytes, n, k)
 	if err != nil {
@@ -180,7 +180,7 @@ func (w walker) get(b *arenaBlock, k uint64) (value uint64, ok bool, err error) 
 	case slotDel:
 		return 0, false, nil
 	}
-	m := modelOf(b.line[2], b.line[3], b.line[4], b.line[5])
+	m := modelOf(b.line[2], b.line[3], b.line[4])
 	n := b.head.count()
 	i, key, err := w.search(&m, b.at+lineBytes, n, k)
 	if err == nil && n > 0 && key == k {
@@ -333,7 +333,7 @@ func (r *Reader) copyLeaf(k uint64) (*leaf[uint64], place, error) {
 		}
 		both = append(both, line[:]...)
 	}
-	l := newLeaf(both[:n], both[roundWords(n):][:n], modelOf(b.line[2], b.line[3], b.line[4], b.line[5]))
+	l := newLeaf(both[:n], both[roundWords(n):][:n], modelOf(b.line[2], b.line[3], b.line[4]))
 	s, buf, err := r.walk.buffer(b)
 	buf.word.Store(uint64(s))
 	l.buf.Store(buf)

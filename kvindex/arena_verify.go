@@ -128,11 +128,11 @@ func (d *decoder) inner(at uint64, where string) (*inner[uint64], error) {
 		if err := d.segment(&segs[i], line[4], fmt.Sprintf("%s/%d", where, i)); err != nil {
 			return nil, err
 		}
-		segs[i].model = modelOf(line[0], line[1], line[2], line[3])
+		segs[i].model = modelOf(line[0], line[1], line[2])
 	}
 	n := newInner(segs)
 	n.at = at
-	for i, first := range n.firsts {
+	for i, first := range n.firsts[:maxSegments-1] {
 		if w[2+i] != first {
 			return nil, mismatch(where, "first key of segment %d is %d, its first pivot %d", i+1, w[2+i], first)
 		}
@@ -183,7 +183,7 @@ func (d *decoder) leaf(at uint64, where string) (*leaf[uint64], error) {
 	}
 	n := head(w[0]).count()
 	keys := w[lineWords:]
-	l := newLeaf(keys[:n:n], keys[roundWords(n):][:n:n], modelOf(w[2], w[3], w[4], w[5]))
+	l := newLeaf(keys[:n:n], keys[roundWords(n):][:n:n], modelOf(w[2], w[3], w[4]))
 	l.at = at
 	return l, d.buffer(l, atomic.LoadUint64(&w[leafBuffer]), where+"/buffer")
 }

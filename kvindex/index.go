@@ -43,8 +43,9 @@ func (x *Index[V]) tree() *inner[V] {
 	return root
 }
 
-// leafOf descends to the leaf of k. It spells out route: a lookup takes as long as the processor needs to get through its
-// instructions to those of the next one, which do not depend on it.
+// leafOf descends to the leaf of k. A lookup takes as long as the processor needs to get through its instructions to those
+// of the next one, whose cache misses it then overlaps with: hence as few instructions as possible, and no branches that
+// depend on keys.
 func (x *Index[V]) leafOf(k uint64) *leaf[V] {
 	n := x.tree()
 	for {
@@ -53,12 +54,7 @@ func (x *Index[V]) leafOf(k uint64) *leaf[V] {
 			s = n.segmentOf(k)
 		}
 		seg := &n.segs[s]
-		i := seg.model.start(k)
-		if seg.model.width == inner10 {
-			i += predecessor10((*[inner10]uint64)(seg.pivots[i:]), k)
-		} else {
-			i = predecessor(seg.pivots, i, int(seg.model.width), k)
-		}
+		i := seg.child(k)
 		if seg.leaves != nil {
 			return seg.leaves[i].Load()
 		}
@@ -72,7 +68,7 @@ func (x *Index[V]) Get(k uint64) (value V, ok bool) {
 	if b := l.buf.Load(); b != nil {
 		return l.getBuffered(b, k)
 	}
-	return l.get(k)
+	return l.search(k)
 }
 
 // Close ends the use of the index: any later call panics, and the memory is the collector's. A call that is under way

@@ -8,10 +8,10 @@ import (
 
 // inner is a node of up to seven segments. All of it but the child slots is immutable.
 type inner[V any] struct {
-	firsts [maxSegments - 1]uint64 // first pivots of segments 1 to 6; MaxUint64 where there is none
+	firsts [maxSegments]uint64 // first pivots of segments 1 to 6, then MaxUint64, as where there is no segment
 	count  int
-	at     uint64 // offset in an arena; 0 outside one
 	segs   [maxSegments]segment[V]
+	at     uint64 // offset in an arena; 0 outside one
 
 	mu      sync.Mutex // held while a leaf below is replaced; only in nodes above leaves
 	retired bool       // guarded by mu: the node is no longer part of the tree
@@ -20,11 +20,37 @@ type inner[V any] struct {
 // segment is a run of children with the routing key (pivot) of each, and a line over the pivots. Nodes that follow each
 // other share the segments that did not change, slots included, so a store through either is seen through both.
 type segment[V any] struct {
-	model  model
-	pivots []uint64
+	router
 	leaves []atomic.Pointer[leaf[V]] // one of the two is nil
 	nodes  []atomic.Pointer[inner[V]]
 	at     uint64 // offset in an arena; 0 outside one
+}
+
+// router finds children. Its array is longer than any segment, so that a window of ten needs no check of its bounds.
+type router struct {
+	model  model
+	window *[maxCapacity + inner10]uint64
+	pivots []uint64 // the used part of window
+}
+
+func newRouter(pivots []uint64, m model) router {
+	r := router{model: m, window: new([maxCapacity + inner10]uint64)}
+	n := copy(r.window[:], pivots)
+	r.pivots = r.window[:n:n]
+	return r
+}
+
+// child returns the position of the child that k belongs to. Keys below the first pivot belong to the first child.
+func (r *router) child(k uint64) int {
+	i := r.model.start(k)
+	if r.model.width != inner10 {
+		return predecessor(r.pivots, i, int(r.model.width), k)
+	}
+	w := r.window
+	i &= maxCapacity - 1 // which it is: this is for the compiler
+	i += 3 * (atLeast(k, w[i+3]) + atLeast(k, w[i+6]))
+	i += atLeast(k, w[i+1]) + atLeast(k, w[i+2])
+	return i + atLeast(k, w[i+1])
 }
 
 // newInner makes a node of 1 to maxSegments segments.
@@ -40,17 +66,18 @@ func newInner[V any](segs []segment[V]) *inner[V] {
 	return n
 }
 
-// route returns the segment and the child that k belongs to. Keys below the first pivot belong to the first child.
+// route returns the segment and the child that k belongs to.
 func (n *inner[V]) route(k uint64) (*segment[V], int) {
 	seg := &n.segs[n.segmentOf(k)]
-	return seg, predecessor(seg.pivots, seg.model.start(k), int(seg.model.width), k)
+	return seg, seg.child(k)
 }
 
-// segmentOf compares with all first keys, without branches.
+// segmentOf is a binary search without branches.
 func (n *inner[V]) segmentOf(k uint64) int {
-	f := &n.firsts
-	above := below(k, f[0]) + below(k, f[1]) + below(k, f[2]) + below(k, f[3]) + below(k, f[4]) + below(k, f[5])
-	return min(maxSegments-1-above, n.count-1)
+	s := 4 * atLeast(k, n.firsts[3])
+	s += 2 * atLeast(k, n.firsts[s+1])
+	s += atLeast(k, n.firsts[s])
+	return min(s, n.count-1)
 }
 
 // children returns the number of children.
@@ -82,7 +109,7 @@ func locate[V any](n *inner[V], k uint64, path *[]step[V]) position[V] {
 	for {
 		s := n.segmentOf(k)
 		seg := &n.segs[s]
-		i := predecessor(seg.pivots, seg.model.start(k), int(seg.model.width), k)
+		i := seg.child(k)
 		if path != nil {
 			*path = append(*path, step[V]{n, s, i})
 		}

@@ -59,28 +59,11 @@ func (l *leaf[V]) getBuffered(b *buffer[V], k uint64) (value V, ok bool) {
 	return l.search(k)
 }
 
-// get is prefetch and search in one, with fewer instructions.
-func (l *leaf[V]) get(k uint64) (value V, ok bool) {
-	i := l.model.start(k)
-	if l.model.width == leaf18 {
-		if i+valueAhead < len(l.values) {
-			prefetchWindow(&l.keys[i], &l.values[i+valueAhead])
-		}
-		i += predecessor18((*[leaf18]uint64)(l.keys[i:]), k)
-	} else {
-		i = predecessor(l.keys, i, int(l.model.width), k)
-	}
-	if i < len(l.keys) && l.keys[i] == k {
-		return l.values[i], true
-	}
-	return value, false
-}
-
 // search returns the value in the arrays.
 func (l *leaf[V]) search(k uint64) (value V, ok bool) {
 	i := l.model.start(k)
 	if l.model.width == leaf18 {
-		i += predecessor18((*[leaf18]uint64)(l.keys[i:]), k)
+		i += search18((*[leaf18]uint64)(l.keys[i:]), k, &l.values[i+valueAhead])
 	} else {
 		i = predecessor(l.keys, i, int(l.model.width), k)
 	}
@@ -100,7 +83,7 @@ func (l *leaf[V]) prefetch(k uint64) {
 }
 
 // valueAhead is where in a window of 2*8+2 keys the likeliest values begin.
-const valueAhead = 5
+const valueAhead = 6
 
 // history is what leaves replaced, kept while a snapshot may look at it.
 type history[V any] struct {

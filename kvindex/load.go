@@ -106,7 +106,7 @@ func makeSegments[V any](entries []entry[V], pieces []piece) []segment[V] {
 }
 
 func makeSegment[V any](entries []entry[V], m model) segment[V] {
-	s := segment[V]{model: m, pivots: pivotsOf(entries)}
+	s := segment[V]{router: newRouter(pivotsOf(entries), m)}
 	if entries[0].leaf != nil {
 		s.leaves = make([]atomic.Pointer[leaf[V]], len(entries))
 		for i, e := range entries {

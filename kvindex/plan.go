@@ -96,7 +96,7 @@ func (p *planner) leaf(l *leaf[uint64]) (uint64, error) {
 }
 
 func putModel(words []uint64, m *model) {
-	words[0], words[1], words[2], words[3] = m.origin, m.slope, m.frac, m.shape()
+	words[0], words[1], words[2] = m.origin, m.slope, m.shape()
 }
 
 // segment records a new segment and all that is new below it.

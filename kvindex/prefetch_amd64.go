@@ -6,6 +6,11 @@ package kvindex
 //go:noescape
 func prefetchWindow(keys *uint64, value any)
 
+// search18 is predecessor18, and asks first for the lines of the values around the window's middle.
+//
+//go:noescape
+func search18(keys *[leaf18]uint64, k uint64, value any) int
+
 // prefetchBuffer asks for the first cache lines of a buffer, a pointer to which it takes as an interface. A write's locked
 // instructions would otherwise wait for one after the other.
 //

@@ -4,11 +4,9 @@
 TEXT ·prefetchWindow(SB), NOSPLIT, $0-24
 	MOVQ keys+0(FP), AX
 	MOVQ value_data+16(FP), BX
-	PREFETCHT0 (AX)
-	PREFETCHT0 64(AX)
-	PREFETCHT0 128(AX)
-	PREFETCHT0 (BX)
-	PREFETCHT0 64(BX)
+	PREFETCHT0 48(AX)
+	PREFETCHT0 96(AX)
+	PREFETCHT0 24(BX)
 	RET
 
 // func prefetchBuffer(buffer any)
@@ -26,4 +24,37 @@ TEXT ·prefetchLeaf(SB), NOSPLIT, $0-16
 	MOVQ leaf_data+8(FP), AX
 	PREFETCHT0 (AX)
 	PREFETCHT0 64(AX)
+	RET
+
+// func search18(keys *[18]uint64, k uint64, value any) int
+TEXT ·search18(SB), NOSPLIT, $0-40
+	MOVQ keys+0(FP), AX
+	MOVQ k+8(FP), BX
+	MOVQ value_data+24(FP), R8
+	XORL CX, CX
+	XORL DX, DX
+	PREFETCHT0 24(R8)
+	CMPQ BX, 48(AX)
+	SETCC CL
+	CMPQ BX, 96(AX)
+	SETCC DL
+	ADDL DX, CX
+	LEAQ (CX)(CX*2), CX
+	SHLQ $4, CX
+	ADDQ CX, AX
+	XORL DX, DX
+	XORL SI, SI
+	CMPQ BX, 16(AX)
+	SETCC DL
+	CMPQ BX, 32(AX)
+	SETCC SI
+	ADDL SI, DX
+	SHLL $4, DX
+	XORL SI, SI
+	CMPQ BX, 8(AX)(DX*1)
+	SETCC SI
+	ADDQ DX, CX
+	SHRQ $3, CX
+	ADDQ SI, CX
+	MOVQ CX, ret+32(FP)
 	RET

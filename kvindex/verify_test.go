@@ -16,7 +16,7 @@ type flip struct {
 }
 
 // flipWord makes a flip of some bits of a field.
-func flipWord[T uint8 | uint16 | uint64 | int16 | int](what string, field *T, bits T) flip {
+func flipWord[T uint8 | uint16 | uint64 | int](what string, field *T, bits T) flip {
 	change := func() { *field ^= bits }
 	return flip{fmt.Sprintf("%s ^ %#x", what, bits), change, change}
 }
@@ -31,9 +31,8 @@ func flips(n *inner[uint64], random *rand.Rand) (all []flip) {
 	line := func(what string, m *model) {
 		word(what+" origin", &m.origin)
 		word(what+" slope", &m.slope)
-		word(what+" frac", &m.frac)
 		bit := 1 << random.IntN(15)
-		all = append(all, flipWord(what+" base", &m.base, int16(bit)), flipWord(what+" limit", &m.limit, uint16(bit)),
+		all = append(all, flipWord(what+" limit", &m.limit, uint16(bit)),
 			flipWord(what+" width", &m.width, uint16(bit)), flipWord(what+" ε", &m.eps, uint16(bit)))
 	}
 	for i := range n.firsts {
