@@ -41,7 +41,7 @@ func NewArena(words []uint64, cfg Config) (*Arena, error) {
 	clear(words[:lineWords])
 	words[superSize], words[superConfig] = uint64(8*len(words)), packConfig(cfg)
 	p := newPlanner(a)
-	root := buildTree[uint64](nil, nil, cfg.trainer(cfg.LeafEpsilon), cfg)
+	root := buildTree[uint64](nil, cfg.trainer(cfg.LeafEpsilon), cfg)
 	offset, err := p.inner(root)
 	if err != nil {
 		return nil, err

@@ -113,7 +113,7 @@ func ReadFrom[V any](r io.Reader, cfg Config) (*Index[V], error) {
 	if err != nil {
 		return nil, fmt.Errorf("kvindex: read: %w", err)
 	}
-	x.load(keys, values)
+	x.load([]run[V]{{keys: keys, values: values}})
 	return x, nil
 }
 

@@ -30,7 +30,7 @@ func New[V any](cfg Config) (*Index[V], error) {
 	}
 	x := &Index[V]{config: cfg}
 	x.snapshots.oldest.Store(math.MaxUint64)
-	x.load(nil, nil)
+	x.load(nil)
 	return x, nil
 }
 

@@ -13,32 +13,50 @@ func BulkLoad[V any](pairs iter.Seq2[uint64, V], cfg Config) (*Index[V], error) 
 	if err != nil {
 		return nil, err
 	}
-	var keys []uint64
-	var values []V
+	var runs []run[V]
+	r, before := newRun[V](), uint64(0)
 	for k, v := range pairs {
-		if n := len(keys); n > 0 && k <= keys[n-1] {
-			if k == keys[n-1] && cfg.Duplicates == DuplicatesLastWins {
-				values[n-1] = v
+		if k <= before && (len(runs) > 0 || len(r.keys) > r.from) {
+			if k == before && cfg.Duplicates == DuplicatesLastWins {
+				r.values[len(r.values)-1] = v
 				continue
 			}
-			err = fmt.Errorf("kvindex: bulk load: key %d comes after %d: sort the pairs, or set Config.Duplicates",
-				k, keys[n-1])
-			break
+			return nil, fmt.Errorf("kvindex: bulk load: key %d comes after %d: sort the pairs, or set Config.Duplicates",
+				k, before)
 		}
-		keys, values = append(keys, k), append(values, v)
+		if len(r.keys) == cap(r.keys) {
+			runs, r = append(runs, r), newRun[V]()
+		}
+		r.keys, r.values = append(r.keys, k), append(r.values, v)
+		before = k
 	}
-	if err != nil {
-		return nil, err
-	}
-	x.load(keys, values)
+	x.load(append(runs, r))
 	return x, nil
 }
 
+// run is a part of the pairs that are loaded. Pairs are gathered in runs since a single array would be copied each time it
+// grows. In front there is room for what the run before leaves over.
+type run[V any] struct {
+	keys   []uint64
+	values []V
+	from   int // where the pairs begin
+}
+
+const runPairs = 1 << 14
+
+func newRun[V any]() run[V] {
+	return run[V]{make([]uint64, maxCapacity, maxCapacity+runPairs), make([]V, maxCapacity, maxCapacity+runPairs), maxCapacity}
+}
+
 // load replaces an empty tree.
-func (x *Index[V]) load(keys []uint64, values []V) {
+func (x *Index[V]) load(runs []run[V]) {
 	t := x.config.trainer(x.config.LeafEpsilon)
-	t.search = t.probe(keys)
-	x.root.Store(buildTree(keys, values, t, x.config))
+	var stretches [][]uint64
+	for _, r := range runs {
+		stretches = append(stretches, r.keys[r.from:])
+	}
+	t.search = t.probe(stretches)
+	x.root.Store(buildTree(runs, t, x.config))
 }
 
 // entry is a child with its routing key.
@@ -49,14 +67,25 @@ type entry[V any] struct {
 }
 
 // buildTree makes the levels from the leaves up.
-func buildTree[V any](keys []uint64, values []V, t trainer, cfg Config) *inner[V] {
-	entries := make([]entry[V], 0, len(keys)/t.capacity+1)
-	for from := 0; from < len(keys); {
-		p := t.first(keys[from:])
-		to := from + p.n
-		l := newLeaf(clone(keys[from:to]), clone(values[from:to]), p.model)
-		entries = append(entries, entry[V]{pivot: keys[from], leaf: l})
-		from = to
+func buildTree[V any](runs []run[V], t trainer, cfg Config) *inner[V] {
+	var entries []entry[V]
+	cut := cutter{trainer: t}
+	for i, r := range runs {
+		keys, values := r.keys[r.from:], r.values[r.from:]
+		last := i+1 == len(runs)
+		for len(keys) >= t.capacity || last && len(keys) > 0 {
+			p := cut.first(keys)
+			l := newLeaf(clone(keys[:p.n]), clone(values[:p.n]), p.model)
+			entries = append(entries, entry[V]{pivot: keys[0], leaf: l})
+			keys, values = keys[p.n:], values[p.n:]
+		}
+		if !last {
+			next := &runs[i+1]
+			next.from -= len(keys)
+			copy(next.keys[next.from:], keys)
+			copy(next.values[next.from:], values)
+		}
+		runs[i] = run[V]{} // to the collector
 	}
 	if len(entries) == 0 {
 		entries = append(entries, entry[V]{leaf: newLeaf[V](nil, nil, model{})})

@@ -132,7 +132,12 @@ func (f *feasible) slopes() slopes {
 // its model. Taking longest prefixes gives the fewest segments. At least one key is taken.
 func optimalRun(keys []uint64, eps, limit int) (model, int) {
 	var f feasible
-	keys = keys[:min(len(keys), limit)]
+	return f.run(keys[:min(len(keys), limit)], eps)
+}
+
+// run is optimalRun with the memory of an earlier one.
+func (f *feasible) run(keys []uint64, eps int) (model, int) {
+	f.n = 0
 	for i, k := range keys {
 		if !f.add(k-keys[0], int64(i), int64(eps)) {
 			break

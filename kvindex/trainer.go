@@ -24,8 +24,9 @@ func (t trainer) retrainBound() int { return max(t.capacity/4, 2) }
 // load cuts keys as full as they get.
 func (t trainer) load(keys []uint64) []piece {
 	pieces := make([]piece, 0, len(keys)/t.capacity+1)
+	cut := cutter{trainer: t}
 	for len(keys) > 0 {
-		p := t.first(keys)
+		p := cut.first(keys)
 		pieces = append(pieces, p)
 		keys = keys[p.n:]
 	}
@@ -35,8 +36,9 @@ func (t trainer) load(keys []uint64) []piece {
 // loadInner cuts pivots as full as they get. Pivots are few and hot, so a short line gives way to a plain segment without
 // a probe.
 func (t trainer) loadInner(pivots []uint64) (pieces []piece) {
+	cut := cutter{trainer: t}
 	for len(pivots) > 0 {
-		p := t.first(pivots)
+		p := cut.first(pivots)
 		if whole := min(len(pivots), t.capacity); t.search == SearchAuto && p.n < min(whole, learnedRun) {
 			p = piece{whole, plainModel(whole)}
 		}
@@ -46,13 +48,27 @@ func (t trainer) loadInner(pivots []uint64) (pieces []piece) {
 	return pieces
 }
 
-// first cuts one piece from the front.
-func (t trainer) first(keys []uint64) piece {
-	if t.search == SearchPlain {
-		n := min(len(keys), t.capacity)
-		return piece{n, plainModel(n)}
+// cutter cuts one piece after the other from the front of sorted keys.
+type cutter struct {
+	trainer
+	lines feasible
+	easy  bool // a line carried as many keys as a node holds
+}
+
+// first cuts the longest piece. Where the last one was full a cheap line comes first: if it carries a full piece, no
+// other carries more.
+func (c *cutter) first(keys []uint64) piece {
+	keys = keys[:min(len(keys), c.capacity)]
+	if c.search == SearchPlain {
+		return piece{len(keys), plainModel(len(keys))}
 	}
-	m, n := optimalRun(keys, t.eps, t.capacity)
+	if c.easy {
+		if m, n := fit(keys, halves(keys), c.eps); n == len(keys) {
+			return piece{n, m}
+		}
+	}
+	m, n := c.lines.run(keys, c.eps)
+	c.easy = n == c.capacity
 	return piece{n, m}
 }
 
@@ -129,16 +145,26 @@ const (
 	probeLength    = 2 * maxCapacity
 )
 
-// probe decides for a whole key set whether lines win, by how many keys a segment carries in stretches spread evenly
-// over the keys.
-func (t trainer) probe(keys []uint64) Search {
+// probe decides for a whole key set, which comes in runs, whether lines win, by how many keys a segment carries in
+// stretches spread evenly over the keys. A stretch ends with its run.
+func (t trainer) probe(runs [][]uint64) Search {
 	if t.search != SearchAuto {
 		return t.search
 	}
+	total := 0
+	for _, keys := range runs {
+		total += len(keys)
+	}
 	sampled, segments := 0, 0
-	for i := range probeStretches {
-		from := i * max(len(keys)-probeLength, 0) / probeStretches
-		stretch := keys[from:min(from+probeLength, len(keys))]
+	for i, skipped := 0, 0; i < probeStretches && len(runs) > 0; {
+		from := i*max(total-probeLength, 0)/probeStretches - skipped
+		if from >= len(runs[0]) {
+			skipped += len(runs[0])
+			runs = runs[1:]
+			continue
+		}
+		i++
+		stretch := runs[0][from:min(from+probeLength, len(runs[0]))]
 		for len(stretch) > 0 {
 			_, n := optimalRun(stretch, t.eps, t.capacity)
 			if n == len(stretch) && segments > 0 {
