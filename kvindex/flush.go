@@ -15,7 +15,7 @@ func (x *Index[V]) Flush(ctx context.Context) error {
 		}
 		p := locate(x.tree(), lo, nil)
 		if p.dirty() {
-			x.patch(lo, p.leaf)
+			x.patch(lo, p.leaf, nil)
 			before := p
 			p = locate(x.tree(), lo, nil)
 			// It may have taken the leaf after it, which had writes or was empty; and an empty leaf that was alone in its

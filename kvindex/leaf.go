@@ -22,6 +22,25 @@ func newLeaf[V any](keys []uint64, values []V, m model) *leaf[V] {
 	return &leaf[V]{model: m, keys: keys, values: values, sum: keySum(keys)}
 }
 
+// written is a leaf together with its buffer. A leaf that replaces one whose buffer was full will be written to again; with
+// the buffer in the lines behind it, a write waits for both at once.
+type written[V any] struct {
+	leaf   leaf[V]
+	buffer buffer[V]
+	_      [32]byte // up to a size class of whole cache lines, where values are words
+}
+
+// newWritten is newLeaf with a buffer of the clock's version; without a clock there is none.
+func newWritten[V any](keys []uint64, values []V, m model, clock *atomic.Uint64) *leaf[V] {
+	if clock == nil {
+		return newLeaf(keys, values, m)
+	}
+	w := &written[V]{leaf: leaf[V]{model: m, keys: keys, values: values, sum: keySum(keys)}}
+	w.buffer.born = clock.Load()
+	w.leaf.buf.Store(&w.buffer)
+	return &w.leaf
+}
+
 // keySum changes whenever a bit of a key does: odd factors lose none.
 func keySum(keys []uint64) (sum uint64) {
 	for i, k := range keys {
@@ -32,7 +51,12 @@ func keySum(keys []uint64) (sum uint64) {
 
 // find returns the position of the last key <= k, and whether it is k.
 func (l *leaf[V]) find(k uint64) (i int, exact bool) {
-	i = predecessor(l.keys, l.model.start(k), int(l.model.width), k)
+	i = l.model.start(k)
+	if l.model.width == leaf18 {
+		i += predecessor18((*[leaf18]uint64)(l.keys[i:]), k)
+	} else {
+		i = predecessor(l.keys, i, int(l.model.width), k)
+	}
 	return i, i < len(l.keys) && l.keys[i] == k
 }
 

@@ -1,5 +1,7 @@
 package kvindex
 
+import "sync/atomic"
+
 // write is one key's last write of a buffer.
 type write[V any] struct {
 	key     uint64
@@ -68,13 +70,14 @@ type merged[V any] struct {
 	keys    []uint64
 	values  []V
 	pieces  []piece
-	version uint64 // of the newest write
+	version uint64         // of the newest write
+	clock   *atomic.Uint64 // where leaves get buffers at once: what gives the version
 }
 
 // leaves makes the leaves. The first takes the place of what was there, so its routing key is given.
 func (m merged[V]) leaves(pivot uint64) []entry[V] {
 	if len(m.pieces) == 1 {
-		return []entry[V]{{pivot: pivot, leaf: newLeaf(m.keys, m.values, m.pieces[0].model)}}
+		return []entry[V]{{pivot: pivot, leaf: newWritten(m.keys, m.values, m.pieces[0].model, m.clock)}}
 	}
 	entries := make([]entry[V], 0, len(m.pieces))
 	from := 0
@@ -83,7 +86,7 @@ func (m merged[V]) leaves(pivot uint64) []entry[V] {
 		if from > 0 {
 			pivot = m.keys[from]
 		}
-		l := newLeaf(clone(m.keys[from:to]), clone(m.values[from:to]), p.model)
+		l := newWritten(clone(m.keys[from:to]), clone(m.values[from:to]), p.model, m.clock)
 		entries = append(entries, entry[V]{pivot: pivot, leaf: l})
 		from = to
 	}
@@ -91,8 +94,8 @@ func (m merged[V]) leaves(pivot uint64) []entry[V] {
 }
 
 // patch replaces a leaf whose buffer is full by leaves that hold the buffer's writes. It returns when that is done, by
-// the caller or by another goroutine.
-func (x *Index[V]) patch(k uint64, l *leaf[V]) {
+// the caller or by another goroutine. With a clock they are expected to be written to.
+func (x *Index[V]) patch(k uint64, l *leaf[V], clock *atomic.Uint64) {
 	root := x.root.Load()
 	if root == nil {
 		return // closed meanwhile
@@ -105,7 +108,7 @@ func (x *Index[V]) patch(k uint64, l *leaf[V]) {
 	}
 	var room [maxBuffer]write[V]
 	writes, version := x.sealed(l, &room)
-	m := merged[V]{version: version}
+	m := merged[V]{version: version, clock: clock}
 	m.keys, m.values = l.merge(writes)
 	t := x.config.trainer(x.config.LeafEpsilon)
 	same := len(m.keys) > 0 && len(l.keys) > 0 && &m.keys[0] == &l.keys[0]
@@ -119,7 +122,7 @@ func (x *Index[V]) patch(k uint64, l *leaf[V]) {
 		x.restructure(k, l, m)
 		return
 	}
-	next := newLeaf(m.keys, m.values, m.pieces[0].model)
+	next := newWritten(m.keys, m.values, m.pieces[0].model, clock)
 	x.preserve(version, []*leaf[V]{next}, &old[V]{0, l})
 	slot.Store(next)
 	n.mu.Unlock()

@@ -17,6 +17,12 @@ func search18(keys *[leaf18]uint64, k uint64, value any) int
 //go:noescape
 func prefetchBuffer(buffer any)
 
+// prefetchWritten asks for the lines of a leaf, a pointer to which it takes as an interface, and of the buffer that it
+// mostly has behind it.
+//
+//go:noescape
+func prefetchWritten(leaf any)
+
 // prefetchLeaf asks for both cache lines of a leaf, a pointer to which it takes as an interface.
 //
 //go:noescape

@@ -58,3 +58,14 @@ TEXT ·search18(SB), NOSPLIT, $0-40
 	ADDQ SI, CX
 	MOVQ CX, ret+32(FP)
 	RET
+
+// func prefetchWritten(leaf any)
+TEXT ·prefetchWritten(SB), NOSPLIT, $0-16
+	MOVQ leaf_data+8(FP), AX
+	PREFETCHT0 (AX)
+	PREFETCHT0 64(AX)
+	PREFETCHT0 128(AX)
+	PREFETCHT0 192(AX)
+	PREFETCHT0 256(AX)
+	PREFETCHT0 320(AX)
+	RET

@@ -11,5 +11,8 @@ func search18(keys *[leaf18]uint64, k uint64, _ any) int { return predecessor18(
 // prefetchBuffer does nothing either.
 func prefetchBuffer(any) {}
 
+// prefetchWritten neither.
+func prefetchWritten(any) {}
+
 // prefetchLeaf neither.
 func prefetchLeaf(any) {}

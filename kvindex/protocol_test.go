@@ -34,11 +34,11 @@ func TestPatchLeavesRetiredNodesAlone(t *testing.T) {
 	x.Put(1, 1)
 	l := x.leafOf(1)
 	x.root.Load().retired = true
-	x.patch(1, l)
+	x.patch(1, l, nil)
 	require.Same(t, l, x.leafOf(1))
 	require.Zero(t, x.counters.patches.Load())
 	x.root.Load().retired = false
-	x.patch(1, l)
+	x.patch(1, l, nil)
 	require.NotSame(t, l, x.leafOf(1))
 }
 

@@ -5,7 +5,7 @@ func (x *Index[V]) Put(k uint64, v V) (old V, replaced bool) {
 	l, b, slot := x.append(k, v, slotPut, true)
 	old, replaced = l.valueBefore(b, slot)
 	if slot == x.config.BufferCapacity-1 {
-		x.patch(k, l)
+		x.patch(k, l, &x.version)
 	}
 	return old, replaced
 }
@@ -13,7 +13,7 @@ func (x *Index[V]) Put(k uint64, v V) (old V, replaced bool) {
 // PutBlind sets the value of k without looking what it was, which saves a search. It panics after Close.
 func (x *Index[V]) PutBlind(k uint64, v V) {
 	if l, _, slot := x.append(k, v, slotPut, false); slot == x.config.BufferCapacity-1 {
-		x.patch(k, l)
+		x.patch(k, l, &x.version)
 	}
 }
 
@@ -26,7 +26,7 @@ func (x *Index[V]) Delete(k uint64) (old V, deleted bool) {
 	l, b, slot := x.append(k, none, slotDel, true)
 	old, deleted = l.valueBefore(b, slot)
 	if slot == x.config.BufferCapacity-1 {
-		x.patch(k, l)
+		x.patch(k, l, &x.version)
 	}
 	return old, deleted
 }
@@ -36,8 +36,8 @@ func (x *Index[V]) Delete(k uint64) (old V, deleted bool) {
 func (x *Index[V]) append(k uint64, v V, kind uint64, look bool) (*leaf[V], *buffer[V], int) {
 	for {
 		l := x.leafOf(k)
+		prefetchWritten(l)
 		b := x.buffer(l)
-		prefetchBuffer(b)
 		if look {
 			l.prefetch(k)
 		}
@@ -46,7 +46,7 @@ func (x *Index[V]) append(k uint64, v V, kind uint64, look bool) (*leaf[V], *buf
 		// whatever comes to it will be newer than the snapshot.
 		if !ok || !b.fill(slot, k, v, x.version.Load()) {
 			x.counters.stalls.Add(1)
-			x.patch(k, l)
+			x.patch(k, l, &x.version)
 			continue
 		}
 		if b.commit(slot, kind) {

@@ -128,9 +128,9 @@ func (x patcher[V]) joined(m merged[V], neighbour *leaf[V], right bool) merged[V
 	keys, values := neighbour.merge(writes)
 	version = max(version, m.version)
 	if right {
-		return merged[V]{slices.Concat(m.keys, keys), slices.Concat(m.values, values), nil, version}
+		return merged[V]{slices.Concat(m.keys, keys), slices.Concat(m.values, values), nil, version, m.clock}
 	}
-	return merged[V]{slices.Concat(keys, m.keys), slices.Concat(values, m.values), nil, version}
+	return merged[V]{slices.Concat(keys, m.keys), slices.Concat(values, m.values), nil, version, m.clock}
 }
 
 // pivot is the routing key of a step's child.
