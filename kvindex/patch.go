@@ -100,6 +100,9 @@ func (x *Index[V]) patch(k uint64, l *leaf[V], clock *atomic.Uint64) {
 	if root == nil {
 		return // closed meanwhile
 	}
+	if len(l.keys) > 0 { // all of the arrays will be copied
+		prefetchArrays(&l.keys[0], &l.values[0], len(l.keys))
+	}
 	n, slot := bottom(root, k)
 	n.mu.Lock()
 	if n.retired || slot.Load() != l {

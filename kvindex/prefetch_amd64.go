@@ -17,6 +17,12 @@ func search18(keys *[leaf18]uint64, k uint64, value any) int
 //go:noescape
 func prefetchBuffer(buffer any)
 
+// prefetchArrays asks for n keys and as many values, of the first of which it takes a pointer as an interface; of values
+// that are larger than a word, for the first ones.
+//
+//go:noescape
+func prefetchArrays(keys *uint64, values any, n int)
+
 // prefetchWritten asks for the lines of a leaf, a pointer to which it takes as an interface, and of the buffer that it
 // mostly has behind it.
 //

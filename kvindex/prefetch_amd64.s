@@ -69,3 +69,17 @@ TEXT ·prefetchWritten(SB), NOSPLIT, $0-16
 	PREFETCHT0 256(AX)
 	PREFETCHT0 320(AX)
 	RET
+
+// func prefetchArrays(keys *uint64, values any, n int)
+TEXT ·prefetchArrays(SB), NOSPLIT, $0-32
+	MOVQ keys+0(FP), AX
+	MOVQ values_data+16(FP), BX
+	MOVQ n+24(FP), CX
+lines:
+	PREFETCHT0 (AX)
+	PREFETCHT0 (BX)
+	ADDQ $64, AX
+	ADDQ $64, BX
+	SUBQ $8, CX
+	JGT lines
+	RET

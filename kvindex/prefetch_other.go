@@ -11,6 +11,9 @@ func search18(keys *[leaf18]uint64, k uint64, _ any) int { return predecessor18(
 // prefetchBuffer does nothing either.
 func prefetchBuffer(any) {}
 
+// prefetchArrays neither.
+func prefetchArrays(*uint64, any, int) {}
+
 // prefetchWritten neither.
 func prefetchWritten(any) {}
 
