@@ -6,6 +6,11 @@ package kvindex
 //go:noescape
 func prefetchWindow(keys *uint64, value any)
 
+// prefetchScan is prefetchWindow, and asks for the two lines of keys and of values that come then.
+//
+//go:noescape
+func prefetchScan(keys *uint64, value any)
+
 // search18 is predecessor18, and asks first for the lines of the values around the window's middle.
 //
 //go:noescape

@@ -9,6 +9,17 @@ TEXT ·prefetchWindow(SB), NOSPLIT, $0-24
 	PREFETCHT0 24(BX)
 	RET
 
+// func prefetchScan(keys *uint64, value any)
+TEXT ·prefetchScan(SB), NOSPLIT, $0-24
+	MOVQ keys+0(FP), AX
+	MOVQ value_data+16(FP), BX
+	PREFETCHT0 48(AX)
+	PREFETCHT0 96(AX)
+	PREFETCHT0 144(AX)
+	PREFETCHT0 24(BX)
+	PREFETCHT0 88(BX)
+	RET
+
 // func prefetchBuffer(buffer any)
 TEXT ·prefetchBuffer(SB), NOSPLIT, $0-16
 	MOVQ buffer_data+8(FP), AX

@@ -5,6 +5,9 @@ package kvindex
 // prefetchWindow does nothing where there is no assembly for it.
 func prefetchWindow(*uint64, any) {}
 
+// prefetchScan does nothing either.
+func prefetchScan(*uint64, any) {}
+
 // search18 is predecessor18 alone.
 func search18(keys *[leaf18]uint64, k uint64, _ any) int { return predecessor18(keys, k) }
 
