@@ -18,15 +18,12 @@ func (x *Index[V]) GetBatch(keys []uint64, values []V, found []bool) {
 	}
 }
 
-// getLanes does one pass of three rounds, of which each asks for the memory that the next one needs of every key.
+// getLanes does one pass of two rounds, of which the first asks for the memory that the second one needs of every key.
 func (x *Index[V]) getLanes(keys []uint64, values []V, found []bool) {
 	var leaves [lanes]*leaf[V]
 	for i, k := range keys {
-		leaves[i] = x.leafOf(k)
+		leaves[i] = x.leafAhead(k)
 		prefetchLeaf(leaves[i])
-	}
-	for i, k := range keys {
-		leaves[i].prefetch(k)
 	}
 	for i, k := range keys {
 		l := leaves[i]

@@ -47,6 +47,20 @@ func (x *Index[V]) tree() *inner[V] {
 // of the next one, whose cache misses it then overlaps with: hence as few instructions as possible, and no branches that
 // depend on keys.
 func (x *Index[V]) leafOf(k uint64) *leaf[V] {
+	seg, i := x.slotOf(k)
+	return seg.leaves[i].leaf.Load()
+}
+
+// leafAhead is leafOf, and asks for the keys and the value that a search for k will need before it knows the leaf.
+func (x *Index[V]) leafAhead(k uint64) *leaf[V] {
+	seg, i := x.slotOf(k)
+	s, pivot := &seg.leaves[i], seg.pivots[i]
+	prefetchAhead(s.keys.Load(), s.values.Load(), max(k, pivot)-pivot, s.line.Load())
+	return s.leaf.Load()
+}
+
+// slotOf descends to the segment above the leaf of k.
+func (x *Index[V]) slotOf(k uint64) (*segment[V], int) {
 	n := x.tree()
 	for {
 		s := 0
@@ -56,7 +70,7 @@ func (x *Index[V]) leafOf(k uint64) *leaf[V] {
 		seg := &n.segs[s]
 		i := seg.child(k)
 		if seg.leaves != nil {
-			return seg.leaves[i].Load()
+			return seg, i
 		}
 		n = seg.nodes[i].Load()
 	}
@@ -64,7 +78,7 @@ func (x *Index[V]) leafOf(k uint64) *leaf[V] {
 
 // Get returns the value of k and whether k is there. It panics after Close.
 func (x *Index[V]) Get(k uint64) (value V, ok bool) {
-	l := x.leafOf(k)
+	l := x.leafAhead(k)
 	if b := l.buf.Load(); b != nil {
 		return l.getBuffered(b, k)
 	}

@@ -2,6 +2,7 @@ package kvindex
 
 import (
 	"math"
+	"math/bits"
 	"sync"
 	"sync/atomic"
 )
@@ -21,9 +22,34 @@ type inner[V any] struct {
 // other share the segments that did not change, slots included, so a store through either is seen through both.
 type segment[V any] struct {
 	router
-	leaves []atomic.Pointer[leaf[V]] // one of the two is nil
+	leaves []slot[V] // one of the two is nil
 	nodes  []atomic.Pointer[inner[V]]
 	at     uint64 // offset in an arena; 0 outside one
+}
+
+// slot refers to a leaf, and says where its keys and values are expected to be needed: not by what a search finds, but
+// early enough to ask for that memory together with the leaf's own. The words are not stored at once: a reader that sees
+// some old and some new ones asks for memory in vain.
+type slot[V any] struct {
+	leaf   atomic.Pointer[leaf[V]]
+	keys   atomic.Pointer[uint64] // the leaf's first key
+	values atomic.Pointer[V]      // its first value
+	line   atomic.Uint64          // slope of the leaf's line; in the low byte, the position that it predicts for the pivot
+}
+
+// set stores a leaf with a routing key.
+func (s *slot[V]) set(pivot uint64, l *leaf[V]) {
+	s.leaf.Store(l)
+	if l == nil || l.model.slope == 0 {
+		s.line.Store(0)
+		s.keys.Store(nil)
+		s.values.Store(nil)
+		return
+	}
+	back, _ := bits.Mul64(l.model.origin-pivot, l.model.slope) // the origin is a little behind the first key
+	s.line.Store(l.model.slope&^0xff | uint64(uint8(max(int64(l.model.eps)+1-int64(min(back, maxCapacity)), -maxCapacity))))
+	s.keys.Store(&l.keys[0])
+	s.values.Store(&l.values[0])
 }
 
 // router finds children. Its array is longer than any segment, so that a window of ten needs no check of its bounds.
@@ -123,19 +149,19 @@ func locate[V any](n *inner[V], k uint64, path *[]step[V]) position[V] {
 			p.lower, p.first = seg.pivots[i], false
 		}
 		if seg.leaves != nil {
-			p.leaf = seg.leaves[i].Load()
+			p.leaf = seg.leaves[i].leaf.Load()
 			return p
 		}
 		n = seg.nodes[i].Load()
 	}
 }
 
-// bottom descends to the node above the leaf of k.
-func bottom[V any](n *inner[V], k uint64) (*inner[V], *atomic.Pointer[leaf[V]]) {
+// bottom descends to the node above the leaf of k, and to the leaf's segment and slot.
+func bottom[V any](n *inner[V], k uint64) (*segment[V], *inner[V], int) {
 	for {
 		seg, i := n.route(k)
 		if seg.leaves != nil {
-			return n, &seg.leaves[i]
+			return seg, n, i
 		}
 		n = seg.nodes[i].Load()
 	}

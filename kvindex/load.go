@@ -137,9 +137,9 @@ func makeSegments[V any](entries []entry[V], pieces []piece) []segment[V] {
 func makeSegment[V any](entries []entry[V], m model) segment[V] {
 	s := segment[V]{router: newRouter(pivotsOf(entries), m)}
 	if entries[0].leaf != nil {
-		s.leaves = make([]atomic.Pointer[leaf[V]], len(entries))
+		s.leaves = make([]slot[V], len(entries))
 		for i, e := range entries {
-			s.leaves[i].Store(e.leaf)
+			s.leaves[i].set(e.pivot, e.leaf)
 		}
 		return s
 	}
@@ -156,7 +156,7 @@ func (s *segment[V]) entries() []entry[V] {
 	for i, pivot := range s.pivots {
 		entries[i].pivot = pivot
 		if s.leaves != nil {
-			entries[i].leaf = s.leaves[i].Load()
+			entries[i].leaf = s.leaves[i].leaf.Load()
 		} else {
 			entries[i].node = s.nodes[i].Load()
 		}

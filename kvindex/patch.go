@@ -103,9 +103,9 @@ func (x *Index[V]) patch(k uint64, l *leaf[V], clock *atomic.Uint64) {
 	if len(l.keys) > 0 { // all of the arrays will be copied
 		prefetchArrays(&l.keys[0], &l.values[0], len(l.keys))
 	}
-	n, slot := bottom(root, k)
+	seg, n, i := bottom(root, k)
 	n.mu.Lock()
-	if n.retired || slot.Load() != l {
+	if n.retired || seg.leaves[i].leaf.Load() != l {
 		n.mu.Unlock()
 		return
 	}
@@ -127,7 +127,7 @@ func (x *Index[V]) patch(k uint64, l *leaf[V], clock *atomic.Uint64) {
 	}
 	next := newWritten(m.keys, m.values, m.pieces[0].model, clock)
 	x.preserve(version, []*leaf[V]{next}, &old[V]{0, l})
-	slot.Store(next)
+	seg.leaves[i].set(seg.pivots[i], next)
 	n.mu.Unlock()
 	x.counters.patches.Add(1)
 }

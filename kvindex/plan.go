@@ -109,7 +109,7 @@ func (p *planner) segment(s *segment[uint64]) (uint64, error) {
 	for i := range children {
 		var err error
 		if s.leaves != nil {
-			children[i], err = p.leaf(s.leaves[i].Load())
+			children[i], err = p.leaf(s.leaves[i].leaf.Load())
 		} else {
 			children[i], err = p.inner(s.nodes[i].Load())
 		}
@@ -124,7 +124,12 @@ func (p *planner) segment(s *segment[uint64]) (uint64, error) {
 	copy(words[lineWords:], s.pivots)
 	copy(words[lineWords+roundWords(n):], children)
 	p.finish(offset, words)
-	p.done = append(p.done, func() { s.at = offset })
+	p.done = append(p.done, func() {
+		s.at = offset
+		for i := range s.leaves { // whose arrays are now in the arena
+			s.leaves[i].set(s.pivots[i], s.leaves[i].leaf.Load())
+		}
+	})
 	return offset, nil
 }
 

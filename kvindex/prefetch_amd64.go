@@ -6,6 +6,12 @@ package kvindex
 //go:noescape
 func prefetchWindow(keys *uint64, value any)
 
+// prefetchAhead asks for the keys around a predicted position, and for the value there: the position that a slot's line
+// gives for a distance from the pivot.
+//
+//go:noescape
+func prefetchAhead(keys *uint64, values any, distance, line uint64)
+
 // prefetchScan is prefetchWindow, and asks for the two lines of keys and of values that come then.
 //
 //go:noescape

@@ -94,3 +94,17 @@ lines:
 	SUBQ $8, CX
 	JGT lines
 	RET
+
+// func prefetchAhead(keys *uint64, values any, distance, line uint64)
+TEXT ·prefetchAhead(SB), NOSPLIT, $0-40
+	MOVQ line+32(FP), CX
+	MOVQ distance+24(FP), AX
+	MULQ CX
+	MOVQ keys+0(FP), R8
+	MOVQ values_data+16(FP), R9
+	MOVBQSX CX, CX
+	ADDQ CX, DX
+	PREFETCHT0 -24(R8)(DX*8)
+	PREFETCHT0 24(R8)(DX*8)
+	PREFETCHT0 (R9)(DX*8)
+	RET

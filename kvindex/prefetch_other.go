@@ -5,6 +5,9 @@ package kvindex
 // prefetchWindow does nothing where there is no assembly for it.
 func prefetchWindow(*uint64, any) {}
 
+// prefetchAhead does nothing either.
+func prefetchAhead(*uint64, any, uint64, uint64) {}
+
 // prefetchScan does nothing either.
 func prefetchScan(*uint64, any) {}
 

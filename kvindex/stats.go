@@ -63,7 +63,7 @@ func (x *Index[V]) Stats() Stats {
 }
 
 // sizes are what the parts of a tree take, in bytes.
-type sizes struct{ value, leaf, buffer, inner int }
+type sizes struct{ value, leaf, buffer, inner, slot, pivots int }
 
 func sizesOf[V any]() sizes {
 	return sizes{
@@ -71,6 +71,8 @@ func sizesOf[V any]() sizes {
 		leaf:   int(reflect.TypeFor[leaf[V]]().Size()),
 		buffer: int(reflect.TypeFor[buffer[V]]().Size()),
 		inner:  int(reflect.TypeFor[inner[V]]().Size()),
+		slot:   int(reflect.TypeFor[slot[V]]().Size()),
+		pivots: 8 * (maxCapacity + inner10),
 	}
 }
 
@@ -81,10 +83,10 @@ func (n *inner[V]) describe(s *Stats, z sizes, depth int) {
 	s.Bytes += z.inner
 	for i := range n.count {
 		seg := &n.segs[i]
-		s.Bytes += 16 * len(seg.pivots) // a pivot and a child pointer each
+		s.Bytes += z.pivots + 8*len(seg.nodes) + z.slot*len(seg.leaves)
 		for j := range seg.leaves {
 			s.Depth = depth + 1
-			seg.leaves[j].Load().describe(s, z)
+			seg.leaves[j].leaf.Load().describe(s, z)
 		}
 		for j := range seg.nodes {
 			seg.nodes[j].Load().describe(s, z, depth+1)

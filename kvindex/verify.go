@@ -95,7 +95,7 @@ func (v verifier[V]) segment(s *segment[V], b bounds, first bool, at string) (he
 		where := fmt.Sprintf("%s/%d", at, i)
 		h := 0
 		if s.leaves != nil {
-			err = v.leaf(s.leaves[i].Load(), below, where)
+			err = v.leaf(s.leaves[i].leaf.Load(), below, where)
 		} else {
 			h, err = v.inner(s.nodes[i].Load(), below, where)
 		}

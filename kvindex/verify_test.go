@@ -51,8 +51,8 @@ func flips(n *inner[uint64], random *rand.Rand) (all []flip) {
 			all = append(all, flips(child, random)...)
 		}
 		for j := range s.leaves {
-			l := s.leaves[j].Load()
-			all = append(all, flip{"leaf", func() { s.leaves[j].Store(nil) }, func() { s.leaves[j].Store(l) }})
+			l := s.leaves[j].leaf.Load()
+			all = append(all, flip{"leaf", func() { s.leaves[j].leaf.Store(nil) }, func() { s.leaves[j].leaf.Store(l) }})
 			line("leaf", &l.model)
 			word("since", &l.since)
 			for i := range l.keys {

@@ -81,7 +81,7 @@ func (w view[V]) ascend(lo, hi uint64, yield func(uint64, V) bool) {
 		var l *leaf[V]
 		if w.version == latest {
 			// A short scan ends in its first leaf, which a plain descent finds; the range is needed only to go on.
-			l = w.index.leafOf(lo)
+			l = w.index.leafAhead(lo)
 			l.prefetchScan(lo)
 			if !l.ascend(latest, lo, hi, yield) {
 				return
