@@ -16,15 +16,15 @@ import (
 // that copies a block and finds the two different has read while it was written.
 //
 //	inner    words 2-7: first keys of segments 1-6, all ones where there is none. Then one line a segment: origin, slope,
-//	         frac, shape of the model; offset of the segment; three zeros. Last line: check, six zeros, generation.
+//	         shape of the model, zero; offset of the segment; three zeros. Last line: check, six zeros, generation.
 //	segment  words 2-7 zero. Pivots, to the end of a line; child offsets, to the end of a line. Last line as above. The
 //	         check covers the pivots; child offsets change, one word at a time.
-//	leaf     words 2-6: origin, slope, frac, shape; offset of the buffer, 0 for none, which changes once; word 7 zero.
+//	leaf     words 2-6: origin, slope, shape, zero; offset of the buffer, 0 for none, which changes once; word 7 zero.
 //	         Keys, to the end of a line; values, to the end of a line. Last line as above.
 //	buffer   word 2: states, two bits a slot (free, put, delete), and from bit 32 the number of reserved slots. Words 3-7
 //	         zero. 16 keys, 16 values, 16 checks of a slot. Last line as above, its check 0.
 //
-// The shape of a model is base in bits 0-15 (signed), limit in 16-31, width in 32-47, ε in 48-63.
+// The shape of a model is limit in bits 0-15, width in 16-31, ε in 32-47.
 const (
 	lineWords = 8
 	lineBytes = 8 * lineWords

@@ -18,11 +18,19 @@ func (x *Index[V]) GetBatch(keys []uint64, values []V, found []bool) {
 	}
 }
 
-// getLanes does one pass of two rounds, of which the first asks for the memory that the second one needs of every key.
+// getLanes takes three rounds: through the inner nodes, which are mostly in the caches; asking for all memory that the
+// searches will need; and searching.
 func (x *Index[V]) getLanes(keys []uint64, values []V, found []bool) {
+	var segs [lanes]*segment[V]
+	var slots [lanes]int
+	for i, k := range keys {
+		segs[i], slots[i] = x.slotOf(k)
+	}
 	var leaves [lanes]*leaf[V]
 	for i, k := range keys {
-		leaves[i] = x.leafAhead(k)
+		s, pivot := &segs[i].leaves[slots[i]], segs[i].pivots[slots[i]]
+		prefetchAhead(s.keys.Load(), s.values.Load(), max(k, pivot)-pivot, s.line.Load())
+		leaves[i] = s.leaf.Load()
 		prefetchLeaf(leaves[i])
 	}
 	for i, k := range keys {

@@ -2,7 +2,6 @@ package kvindex
 
 import (
 	"math"
-	"math/bits"
 	"sync"
 	"sync/atomic"
 )
@@ -40,14 +39,12 @@ type slot[V any] struct {
 // set stores a leaf with a routing key.
 func (s *slot[V]) set(pivot uint64, l *leaf[V]) {
 	s.leaf.Store(l)
-	if l == nil || l.model.slope == 0 {
-		s.line.Store(0)
+	s.line.Store(l.model.from(pivot))
+	if len(l.keys) == 0 {
 		s.keys.Store(nil)
 		s.values.Store(nil)
 		return
 	}
-	back, _ := bits.Mul64(l.model.origin-pivot, l.model.slope) // the origin is a little behind the first key
-	s.line.Store(l.model.slope&^0xff | uint64(uint8(max(int64(l.model.eps)+1-int64(min(back, maxCapacity)), -maxCapacity))))
 	s.keys.Store(&l.keys[0])
 	s.values.Store(&l.values[0])
 }

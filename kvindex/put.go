@@ -35,12 +35,14 @@ func (x *Index[V]) Delete(k uint64) (old V, deleted bool) {
 // caller will search the leaf afterwards.
 func (x *Index[V]) append(k uint64, v V, kind uint64, look bool) (*leaf[V], *buffer[V], int) {
 	for {
-		l := x.leafOf(k)
+		var l *leaf[V]
+		if look {
+			l = x.leafAhead(k)
+		} else {
+			l = x.leafOf(k)
+		}
 		prefetchWritten(l)
 		b := x.buffer(l)
-		if look {
-			l.prefetch(k)
-		}
 		slot, ok := b.reserve(x.config.BufferCapacity)
 		// The version is read after the slot is reserved, so that a snapshot that finds the slot unreserved knows that
 		// whatever comes to it will be newer than the snapshot.
