@@ -120,17 +120,16 @@ func (ep *Endpoint) open(cfg EndpointConfig) error {
 	if err := ep.bind(cfg); err != nil {
 		return err
 	}
-	if cfg.MinMultiRecv > 0 {
-		if err := cSetOption(ep.raw, optMinMultiRecv, SizeOption(0, cfg.MinMultiRecv).Value); err != nil {
-			return err
-		}
-	}
 	for _, option := range cfg.Options {
 		if err := cSetOption(ep.raw, option.Name, option.Value); err != nil {
 			return fmt.Errorf("option %d: %w", option.Name, err)
 		}
 	}
-	return cEnable(ep.ptr)
+	if err := cEnable(ep.ptr); err != nil || cfg.MinMultiRecv == 0 {
+		return err
+	}
+	// Not before: ofi_rxm of 1.17 sets it in a context that it makes when it is enabled.
+	return cSetOption(ep.raw, optMinMultiRecv, SizeOption(optMinMultiRecv, cfg.MinMultiRecv).Value)
 }
 
 // bind gives the endpoint what it works with, which stays open as long as it is.

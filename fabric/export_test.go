@@ -5,3 +5,6 @@ func (ep *Endpoint) Crossings() uint64 { return cCrossings(ep.ptr) }
 
 // Crossings is how often Go has called into the shim to post the template.
 func (t *Template) Crossings() uint64 { return cTemplateCrossings(t.ptr) }
+
+// AddressOf is where a slice lies.
+var AddressOf = addressOf

@@ -170,6 +170,19 @@ func (x *side) take(fits func(*fabric.Completion) bool, others ...*side) fabric.
 	}
 }
 
+// until polls all sides until something holds.
+func (x *side) until(holds func() bool, others ...*side) {
+	x.t.Helper()
+	ctx := rdmatest.Context(x.t, patience)
+	for !holds() {
+		require.NoError(x.t, ctx.Err())
+		x.poll()
+		for _, other := range others {
+			other.poll()
+		}
+	}
+}
+
 // complete waits for the completion of an operation of this side, which must be a success.
 func (x *side) complete(id uint64, others ...*side) fabric.Completion {
 	x.t.Helper()

@@ -12,9 +12,10 @@ var unsafePackages = []string{"internal/mem", "internal/ring", testC}
 
 // unsafeFiles are single files elsewhere that need unsafe, each with its reason.
 var unsafeFiles = map[string]string{
-	"fabric/mr.go":         "takes the address of the caller's slice to register it",
-	"verbs/mr.go":          "takes the address of the caller's slice to register it",
-	"verbs/memory_test.go": "maps memory at addresses of its choice",
+	"fabric/mr.go":          "takes the address of the caller's slice to register it",
+	"fabric/memory_test.go": "maps memory at addresses of its choice",
+	"verbs/mr.go":           "takes the address of the caller's slice to register it",
+	"verbs/memory_test.go":  "maps memory at addresses of its choice",
 }
 
 // unsafety keeps unsafe in the files that touch C memory, and in a short list. The bindings' other files may name the
