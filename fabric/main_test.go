@@ -7,5 +7,5 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	rdmatest.Main(m, rdmatest.Children{"target": playTarget})
+	rdmatest.Main(m, rdmatest.Children{"target": playTarget, "survivor": playSurvivor, "holder": playHolder})
 }
