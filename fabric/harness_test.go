@@ -85,6 +85,14 @@ func open(t testing.TB, provider string, s setting) *side {
 	return x
 }
 
+// sibling opens another endpoint of the same domain.
+func (x *side) sibling() *side {
+	x.t.Helper()
+	y := &side{t: x.t, info: x.info, fabric: x.fabric, domain: x.domain}
+	y.openEndpoint(setting{})
+	return y
+}
+
 func (x *side) openEndpoint(s setting) {
 	x.t.Helper()
 	x.av = opened[*fabric.AV](x.t)(x.domain.OpenAV(fabric.AVConfig{}))

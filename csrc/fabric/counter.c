@@ -42,5 +42,14 @@ int weft_fi_counter_set_errors(struct fid_cntr *counter, uint64_t value)
 
 int weft_fi_counter_wait(struct fid_cntr *counter, uint64_t threshold, int timeout_ms)
 {
-    return weft_fi_result(fi_cntr_wait(counter, threshold, timeout_ms));
+    if (!weft_fi_yields(&counter->fid))
+        return weft_fi_result(fi_cntr_wait(counter, threshold, timeout_ms));
+    uint64_t until = weft_fi_deadline(timeout_ms), errors = fi_cntr_readerr(counter);
+    do {
+        if (fi_cntr_read(counter) >= threshold)
+            return 0;
+        if (fi_cntr_readerr(counter) != errors)
+            return FI_EAVAIL;
+    } while (weft_fi_yield(until));
+    return ETIMEDOUT;
 }

@@ -235,13 +235,6 @@ static int weft_fi_cq_poll_once(struct weft_fi_cq *cq, struct weft_fi_completion
     return (int)done;
 }
 
-static uint64_t weft_fi_now_ns(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
-}
-
 int weft_fi_cq_poll(struct weft_fi_cq *cq, struct weft_fi_completion *out, uint32_t max, uint32_t spin_ns)
 {
     if (max == 0) { /* progress alone */
@@ -264,6 +257,14 @@ int weft_fi_cq_wait(struct weft_fi_cq *cq, struct weft_fi_completion *out, uint3
 {
     struct weft_fi_entries entries;
     size_t want = max < WEFT_FI_POLL ? max : WEFT_FI_POLL;
+    if (weft_fi_yields(&cq->cq->fid)) {
+        uint64_t until = weft_fi_deadline(timeout_ms);
+        int done;
+        do {
+            done = weft_fi_cq_poll_once(cq, out, max);
+        } while (done == 0 && weft_fi_yield(until));
+        return done;
+    }
     int source = (cq->domain->caps & FI_SOURCE) != 0;
     ssize_t n = source ? fi_cq_sreadfrom(cq->cq, entries.bytes, want, entries.sources, NULL, timeout_ms)
                        : fi_cq_sread(cq->cq, entries.bytes, want, NULL, timeout_ms);

@@ -204,3 +204,32 @@ int weft_fi_set_val(void *object, int name, void *value)
 {
     return weft_fi_result(fi_set_val(object, name, value));
 }
+
+static uint64_t weft_fi_now_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
+}
+
+/*
+ * Whether the waits of a queue or counter only yield, as they do where a provider has nothing to sleep on. Those of
+ * libfabric 1.17 do not look at their time limit then; so the shim waits itself, as below.
+ */
+static int weft_fi_yields(struct fid *fid)
+{
+    enum fi_wait_obj wait = FI_WAIT_NONE;
+    return fi_control(fid, FI_GETWAITOBJ, &wait) != 0 || wait == FI_WAIT_NONE || wait == FI_WAIT_YIELD;
+}
+
+/* Gives the processor away; returns whether there is time left. */
+static int weft_fi_yield(uint64_t until)
+{
+    sched_yield();
+    return weft_fi_now_ns() < until;
+}
+
+static uint64_t weft_fi_deadline(int timeout_ms)
+{
+    return weft_fi_now_ns() + (uint64_t)timeout_ms * 1000000;
+}

@@ -106,14 +106,24 @@ int weft_fi_eq_read(struct weft_fi_eq *eq, struct weft_fi_event *out)
 {
     union weft_fi_eq_entry entry;
     uint32_t type = 0;
-    return weft_fi_eq_got(eq, fi_eq_read(eq->eq, &type, &entry, sizeof(entry), 0), type, &entry, out);
+    ssize_t n = fi_eq_read(eq->eq, &type, &entry, sizeof(entry), 0);
+    return weft_fi_eq_got(eq, n, type, &entry, out);
 }
 
 int weft_fi_eq_wait(struct weft_fi_eq *eq, struct weft_fi_event *out, int timeout_ms)
 {
     union weft_fi_eq_entry entry;
     uint32_t type = 0;
-    return weft_fi_eq_got(eq, fi_eq_sread(eq->eq, &type, &entry, sizeof(entry), timeout_ms, 0), type, &entry, out);
+    if (!weft_fi_yields(&eq->eq->fid)) {
+        ssize_t n = fi_eq_sread(eq->eq, &type, &entry, sizeof(entry), timeout_ms, 0);
+        return weft_fi_eq_got(eq, n, type, &entry, out);
+    }
+    uint64_t until = weft_fi_deadline(timeout_ms);
+    int rc;
+    do {
+        rc = weft_fi_eq_read(eq, out);
+    } while (rc == EAGAIN && weft_fi_yield(until));
+    return rc;
 }
 
 int weft_fi_eq_write(struct weft_fi_eq *eq, uint32_t type, uint64_t context, uint64_t data)

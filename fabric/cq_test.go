@@ -1,0 +1,195 @@
+package fabric_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/weftrdma/weft/fabric"
+	"github.com/weftrdma/weft/internal/rdmatest"
+)
+
+func TestTruncatedMessageIsAnError(t *testing.T) {
+	eachRDM(t, func(t *testing.T, provider string) {
+		a, b := pair(t, provider, setting{})
+		from, to := a.buffer(64), b.buffer(64)
+		rounds := uint64(1) // it costs ofi_rxm of 1.17 the connection
+		if provider == "shm" {
+			rounds = 20
+		}
+		for round := range rounds {
+			b.recv(100+round, []fabric.Seg{to.Seg(0, 16)})
+			a.post(a.ep.Send, []fabric.Op{{ID: 1, NumSeg: 1}}, []fabric.Seg{from.Seg(0, 40)}, b)
+			c := b.take(func(c *fabric.Completion) bool { return c.Failed() }, a)
+			require.Equal(t, 100+round, c.ID)
+			var failed *fabric.CompletionError
+			require.ErrorAs(t, b.cq.Err(&c), &failed)
+			require.ErrorIs(t, failed, fabric.ETrunc)
+			require.Contains(t, []uint64{0, 24}, failed.Overflow, "not every provider tells")
+			require.NotEmpty(t, failed.Text)
+			a.complete(1, b)
+		}
+	})
+}
+
+func TestFailureIsTextlessOnceManyHaveFollowed(t *testing.T) {
+	rdmatest.Require(t, rdmatest.Fabric)
+	a, b := pair(t, "shm", setting{})
+	from, to := a.buffer(64), b.buffer(64)
+	var first fabric.Completion
+	for round := range uint64(17) {
+		b.recv(100+round, []fabric.Seg{to.Seg(0, 16)})
+		a.post(a.ep.Send, []fabric.Op{{ID: 1, NumSeg: 1}}, []fabric.Seg{from.Seg(0, 40)}, b)
+		c := b.take(func(c *fabric.Completion) bool { return c.Failed() }, a)
+		if round == 0 {
+			first = c
+		}
+		a.complete(1, b)
+	}
+	require.ErrorIs(t, b.cq.Err(&first), fabric.ETrunc)
+	require.ErrorContains(t, b.cq.Err(&first), "no longer known")
+}
+
+func TestErrnosOfLibfabricHaveTheirText(t *testing.T) {
+	rdmatest.Require(t, rdmatest.Fabric)
+	require.EqualError(t, fabric.ETrunc, "Truncation error")
+	require.EqualError(t, fabric.ENoKey, "Required key not available")
+	require.EqualError(t, &fabric.Error{Op: "fi_cq_read", Err: fabric.EAvail}, "fi_cq_read: Error available")
+}
+
+func TestCancelledReceiveCompletesWithECANCELED(t *testing.T) {
+	eachRDM(t, func(t *testing.T, provider string) {
+		x := open(t, provider, setting{})
+		b := x.buffer(64)
+		x.recv(77, b.all())
+		require.NoError(t, x.ep.Cancel(77))
+		c := x.take(func(c *fabric.Completion) bool { return c.ID == 77 })
+		require.ErrorIs(t, x.cq.Err(&c), syscall.ECANCELED)
+	})
+}
+
+// A provider whose progress is manual moves also where there is no room for completions.
+func TestPollWithoutRoomProgresses(t *testing.T) {
+	eachRDM(t, func(t *testing.T, provider string) {
+		a, b := pair(t, provider, setting{})
+		from, to := a.buffer(1<<20), b.buffer(1<<20)
+		a.post(a.ep.Write, []fabric.Op{to.at(fabric.Op{ID: 1, NumSeg: 1, Flags: fabric.FlagDeliveryComplete}, 0)}, from.all(), b)
+		ctx := rdmatest.Context(t, patience)
+		for len(a.done) == 0 && ctx.Err() == nil {
+			a.poll()
+			n, err := b.cq.Poll(nil)
+			require.NoError(t, err)
+			require.Zero(t, n)
+		}
+		a.complete(1)
+	})
+}
+
+// eachWait runs a test with each way in which a provider's queues can be waited for.
+func eachWait(t *testing.T, test func(t *testing.T, provider string, wait fabric.WaitObject)) {
+	eachRDM(t, func(t *testing.T, provider string) {
+		t.Run("unspec", func(t *testing.T) { test(t, provider, fabric.WaitUnspec) })
+		if provider != "shm" {
+			t.Run("descriptor", func(t *testing.T) { test(t, provider, fabric.WaitFD) })
+		}
+	})
+}
+
+func TestWaitWakesForWhatCompletes(t *testing.T) {
+	eachWait(t, func(t *testing.T, provider string, wait fabric.WaitObject) {
+		a, b := pair(t, provider, setting{cq: fabric.CQConfig{Wait: wait}})
+		from, to := a.buffer(4096), b.buffer(4096)
+		ctx := rdmatest.Context(t, patience)
+		got := make(chan error)
+		const rounds = 200
+		go func() {
+			var completions [4]fabric.Completion
+			for seen := 0; seen < rounds; {
+				n, err := b.cq.Wait(ctx, completions[:])
+				for i := range completions[:n] {
+					err = errors.Join(err, b.cq.Err(&completions[i]))
+				}
+				if err != nil {
+					got <- err
+					return
+				}
+				seen += n
+			}
+			got <- nil
+		}()
+		for round := range uint64(rounds) {
+			a.post(a.ep.Write, []fabric.Op{to.at(fabric.Op{ID: 1, NumSeg: 1, Flags: fabric.FlagRemoteCQData, Data: round}, 0)}, from.all())
+			var completions [4]fabric.Completion
+			n, err := a.cq.Wait(ctx, completions[:])
+			require.NoError(t, err)
+			require.Equal(t, 1, n)
+		}
+		for waiting := true; waiting; { // tcp's initiator may have to move on once more
+			select {
+			case err := <-got:
+				require.NoError(t, err)
+				waiting = false
+			default:
+				a.poll()
+			}
+		}
+	})
+}
+
+func TestWaitEndsWithItsContextAndWithTheQueue(t *testing.T) {
+	eachWait(t, func(t *testing.T, provider string, object fabric.WaitObject) {
+		x := open(t, provider, setting{})
+		cq, err := x.domain.OpenCQ(fabric.CQConfig{Wait: object})
+		require.NoError(t, err)
+		completions := make([]fabric.Completion, 1)
+		cause := fmt.Errorf("enough")
+		ctx, cancel := context.WithCancelCause(t.Context())
+		ended := make(chan error, 1)
+		wait := func(ctx context.Context) { ended <- second(cq.Wait(ctx, completions)) }
+		go wait(ctx)
+		cancel(cause)
+		require.ErrorIs(t, receive(t, ended), cause)
+		ctx, cancelTimeout := context.WithTimeout(t.Context(), 5*time.Millisecond)
+		defer cancelTimeout()
+		require.ErrorIs(t, second(cq.Wait(ctx, completions)), context.DeadlineExceeded)
+		go wait(t.Context())
+		require.NoError(t, cq.Signal())
+		require.NoError(t, cq.Close())
+		require.ErrorIs(t, receive(t, ended), net.ErrClosed)
+	})
+}
+
+func receive[T any](t *testing.T, c <-chan T) T {
+	t.Helper()
+	select {
+	case v := <-c:
+		return v
+	case <-time.After(patience):
+		require.FailNow(t, "nothing came")
+		panic("unreachable")
+	}
+}
+
+func TestSourceIsToldWhereItIsAskedFor(t *testing.T) {
+	rdmatest.Require(t, rdmatest.Fabric)
+	a, b := pair(t, "shm", setting{hints: func(h *fabric.Hints) { h.Caps |= fabric.CapSource }})
+	from, to := a.buffer(8), b.buffer(8)
+	b.recv(1, to.all())
+	a.post(a.ep.Send, []fabric.Op{{ID: 2, NumSeg: 1}}, from.all(), b)
+	require.Equal(t, fabric.Addr(0), b.message(a).Source)
+	a.complete(2, b)
+}
+
+func TestWaitObjectThatAProviderLacksIsAnError(t *testing.T) {
+	rdmatest.Require(t, rdmatest.Fabric)
+	x := open(t, "shm", setting{})
+	_, err := x.domain.OpenCQ(fabric.CQConfig{Wait: fabric.WaitFD})
+	require.ErrorIs(t, err, errors.ErrUnsupported)
+	require.ErrorContains(t, err, "shm")
+}
