@@ -1,6 +1,7 @@
 package fabric
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"math"
@@ -146,15 +147,22 @@ func (av *AV) Insert(addresses ...[]byte) ([]Addr, error) {
 // addressSizes are those of formats that have one.
 var addressSizes = map[AddrFormat]int{AddrSockaddrIn: 16, AddrSockaddrV6: 28, AddrEFA: 32}
 
-// checkAddress has no provider read behind the end of an address.
+// families are those of the formats that are a struct sockaddr: AF_INET and Linux's AF_INET6.
+var families = map[AddrFormat]uint16{AddrSockaddrIn: 2, AddrSockaddrV6: 10}
+
+// checkAddress has no provider read behind the end of an address; and ofi_rxm of 1.17 see no family that it does not know,
+// since its AV takes nothing more after that.
 func (av *AV) checkAddress(address []byte) error {
 	format := av.domain.info.AddrFormat
 	size, fixed := addressSizes[format]
+	family, isSockaddr := families[format]
 	switch {
 	case len(address) == 0 || len(address) > addrSize:
 		return invalid("insert address: it has %d bytes; 1 to %d are possible", len(address), addrSize)
 	case fixed && len(address) != size:
 		return invalid("insert address: it has %d bytes, one of %v has %d", len(address), format, size)
+	case isSockaddr && binary.NativeEndian.Uint16(address) != family:
+		return invalid("insert address: it is of family %d, one of %v is of %d", binary.NativeEndian.Uint16(address), format, family)
 	}
 	return nil
 }
@@ -177,7 +185,7 @@ func (av *AV) InsertService(node, service string) (Addr, error) {
 }
 
 // InsertSymmetric adds the peers on services from service on of nodes from node on, as many of each as is said, services
-// first. Those that were refused are AddrUnspec.
+// first. Where a provider does not tell all addresses, as sockets does not, the error wraps [errors.ErrUnsupported].
 //
 // Implements:
 //

@@ -259,8 +259,8 @@ func (ep *Endpoint) Cancel(id uint64) error {
 	return cCancel(ep.ptr, id)
 }
 
-// Alias makes another handle of the endpoint, whose operations have these flags where they are posted without. It is closed
-// before the endpoint. Few providers have it.
+// Alias makes another handle of the endpoint, whose operations have these flags where they are posted without: FlagSend or
+// FlagRecv, for which of the two, and others. It is closed before the endpoint. Few providers have it.
 //
 // Implements:
 //

@@ -8,3 +8,6 @@ func (t *Template) Crossings() uint64 { return cTemplateCrossings(t.ptr) }
 
 // AddressOf is where a slice lies.
 var AddressOf = addressOf
+
+// Headers is the version of the headers that this was built with.
+func Headers() Version { return version(cHeaders()) }

@@ -3,11 +3,14 @@
 package fabric_test
 
 import (
+	"bytes"
 	"testing"
 	"unsafe"
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
+
+	"github.com/weftrdma/weft/fabric"
 )
 
 // mapAt maps zeroed memory, at an address where nothing is or, with 0, anywhere.
@@ -25,4 +28,34 @@ func mapAt(t *testing.T, at uintptr, size int) []byte {
 func unmap(t *testing.T, memory []byte) {
 	t.Helper()
 	require.NoError(t, unix.MunmapPtr(unsafe.Pointer(unsafe.SliceData(memory)), uintptr(len(memory))))
+}
+
+// The registration cache of libfabric would go on writing to the pages that were there before: it learns of unmapping from
+// libc, which Go does not call.
+func TestMemoryThatIsMappedAgainIsTheNewOne(t *testing.T) {
+	eachRDM(t, func(t *testing.T, provider string) {
+		const size = 1 << 20
+		a, b := pair(t, provider, setting{})
+		from := a.buffer(size)
+		var at uintptr
+		for round := byte(1); round <= 3; round++ {
+			memory := mapAt(t, at, size)
+			at = uintptr(fabric.AddressOf(memory))
+			mr, err := b.domain.RegMR(memory, fabric.MRConfig{Access: fabric.AccessAll})
+			require.NoError(t, err)
+			copy(from.bytes, bytes.Repeat([]byte{round}, size))
+			to := buffer{mr, memory}
+			a.post(a.ep.Write, []fabric.Op{to.at(fabric.Op{ID: 1, NumSeg: 1, Flags: fabric.FlagDeliveryComplete}, 0)}, from.all(), b)
+			a.complete(1, b)
+			require.Equal(t, from.bytes, memory)
+			// And as the source of a write.
+			back := buffer{from.MR, from.bytes}
+			copy(memory, bytes.Repeat([]byte{round + 100}, size))
+			b.post(b.ep.Write, []fabric.Op{back.at(fabric.Op{ID: 2, NumSeg: 1, Flags: fabric.FlagDeliveryComplete}, 0)}, to.all(), a)
+			b.complete(2, a)
+			require.Equal(t, memory, from.bytes)
+			require.NoError(t, mr.Close())
+			unmap(t, memory)
+		}
+	})
 }

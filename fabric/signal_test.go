@@ -1,4 +1,4 @@
-//go:build linux && cgo && !nofabric
+//go:build linux
 
 package fabric_test
 

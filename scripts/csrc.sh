@@ -4,7 +4,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-cc=(gcc -std=gnu11 -Wall -Wextra -Wconversion -Werror)
+cc=(gcc -std=gnu11 -D_GNU_SOURCE -Wall -Wextra -Wconversion -Werror)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 

@@ -98,11 +98,13 @@ void weft_fi_av_insert(struct weft_fi_av *av, const uint8_t *addresses, const ui
     }
 }
 
+/* An address that a provider inserts without telling it is of no use to anyone. */
 int weft_fi_av_insert_service(struct weft_fi_av *av, const char *node, const char *service, uint64_t flags,
                               uint64_t *peer)
 {
     *peer = FI_ADDR_NOTAVAIL;
-    return weft_fi_inserted(av, fi_av_insertsvc(av->av, node, service, peer, flags, NULL), *peer, 0);
+    int n = fi_av_insertsvc(av->av, node, service, peer, flags, NULL);
+    return n > 0 && *peer == FI_ADDR_NOTAVAIL ? EOPNOTSUPP : weft_fi_inserted(av, n, *peer, 0);
 }
 
 int weft_fi_av_insert_symmetric(struct weft_fi_av *av, const char *node, uint64_t nodes, const char *service,
@@ -113,12 +115,16 @@ int weft_fi_av_insert_symmetric(struct weft_fi_av *av, const char *node, uint64_
     int n = fi_av_insertsym(av->av, node, nodes, service, services, peers, flags, NULL);
     if (n < 0)
         return -n;
+    int told = 0;
     for (uint64_t i = 0; i < nodes * services; i++) {
-        int rc = peers[i] != FI_ADDR_NOTAVAIL ? weft_fi_note(av, peers[i], 1) : 0;
+        if (peers[i] == FI_ADDR_NOTAVAIL)
+            continue;
+        int rc = weft_fi_note(av, peers[i], 1);
         if (rc != 0)
             return rc;
+        told++;
     }
-    return 0;
+    return told >= n ? 0 : EOPNOTSUPP; /* as above */
 }
 
 int weft_fi_av_remove(struct weft_fi_av *av, uint64_t *peers, uint32_t n)

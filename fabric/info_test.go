@@ -1,0 +1,192 @@
+package fabric_test
+
+import (
+	"errors"
+	"fmt"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/weftrdma/weft/fabric"
+	"github.com/weftrdma/weft/internal/rdmatest"
+)
+
+func TestInfosTellWhatProvidersOffer(t *testing.T) {
+	rdmatest.Require(t, rdmatest.Fabric)
+	infos, err := fabric.GetInfo(fabric.Hints{Provider: "shm", Caps: fabric.CapMsg | fabric.CapRMA})
+	require.NoError(t, err)
+	info := infos[0]
+	require.Equal(t, "shm", info.Provider)
+	require.Equal(t, "shm", info.Domain)
+	require.Equal(t, fabric.RDM, info.Type)
+	require.Equal(t, fabric.AddrString, info.AddrFormat)
+	require.Equal(t, fabric.MRVirtAddr, info.MRMode)
+	require.Equal(t, fabric.ThreadSafe, info.Threading)
+	require.Equal(t, fabric.ProgressManual, info.DataProgress)
+	require.Equal(t, fabric.CapRMA|fabric.CapMsg, info.Caps&(fabric.CapRMA|fabric.CapMsg|fabric.CapTagged))
+	require.Equal(t, uint64(8), info.CQDataSize)
+	require.Positive(t, info.Tx.InjectSize)
+	require.Positive(t, info.Tx.Segments)
+	require.NotNil(t, info.Raw())
+	require.Contains(t, info.String(), "prov_name: shm")
+	require.Contains(t, info.String(), "FI_EP_RDM")
+	require.Contains(t, info.Summary(), "shm RDM domain shm fabric shm, FI_PROGRESS_MANUAL progress")
+	require.NotContains(t, info.Summary(), "\n")
+}
+
+func TestInfosOfTCPAreOfThisMachine(t *testing.T) {
+	rdmatest.Require(t, rdmatest.Fabric)
+	infos, err := fabric.GetInfo(fabric.Hints{Provider: "tcp", Node: "127.0.0.1", Service: "17471"})
+	require.NoError(t, err)
+	require.Equal(t, "lo", infos[0].Domain)
+	require.Equal(t, sockaddr("127.0.0.1", 17471), infos[0].SrcAddr)
+	require.Empty(t, infos[0].DestAddr)
+	infos, err = fabric.GetInfo(fabric.Hints{Provider: "tcp", Node: "127.0.0.1", Service: "17471", Remote: true})
+	require.NoError(t, err)
+	require.Equal(t, sockaddr("127.0.0.1", 17471), infos[0].DestAddr)
+}
+
+func TestWhatNobodyOffersIsNamed(t *testing.T) {
+	rdmatest.Require(t, rdmatest.Fabric)
+	_, err := fabric.GetInfo(fabric.Hints{Provider: "nonesuch", Node: "127.0.0.1", Caps: fabric.CapRMA})
+	require.ErrorIs(t, err, fabric.ErrNoProvider)
+	require.ErrorIs(t, err, syscall.ENODATA)
+	require.ErrorContains(t, err, "RDM endpoints, provider nonesuch, node 127.0.0.1, capabilities")
+}
+
+func TestVersionsAndVariablesAreTold(t *testing.T) {
+	rdmatest.Require(t, rdmatest.Fabric)
+	v, err := fabric.LibraryVersion()
+	require.NoError(t, err)
+	require.True(t, v.AtLeast(1, 17), v)
+	require.False(t, v.AtLeast(v.Major, v.Minor+1))
+	require.True(t, fabric.Version{Major: 2, Minor: 0}.AtLeast(1, 17))
+	require.Equal(t, "1.17", fabric.Version{Major: 1, Minor: 17}.String())
+
+	_, err = fabric.GetInfo(fabric.Hints{Provider: "shm"})
+	require.NoError(t, err)
+	params, err := fabric.Params()
+	require.NoError(t, err)
+	values := map[string]string{}
+	for _, p := range params {
+		require.NotEmpty(t, p.Name)
+		values[p.Name] = p.Value
+	}
+	require.Equal(t, "disabled", values["FI_MR_CACHE_MONITOR"], "set before libfabric was first asked")
+	require.Equal(t, "0", values["FI_MR_CACHE_MAX_COUNT"])
+}
+
+func TestNamesOfBits(t *testing.T) {
+	rdmatest.Require(t, rdmatest.Fabric)
+	for text, value := range map[string]interface{ String() string }{
+		"FI_RMA":              fabric.CapRMA,
+		"FI_CONTEXT2":         fabric.ModeContext2,
+		"FI_MR_PROV_KEY":      fabric.MRProvKey,
+		"FI_INJECT":           fabric.FlagInject,
+		"FI_PROGRESS_AUTO":    fabric.ProgressAuto,
+		"FI_THREAD_DOMAIN":    fabric.ThreadDomain,
+		"FI_ORDER_WAW":        fabric.OrderWAW,
+		"FI_SOCKADDR_IN":      fabric.AddrSockaddrIn,
+		"MSG":                 fabric.Msg,
+		"DGRAM":               fabric.Dgram,
+		"RDM":                 fabric.RDM,
+		"77":                  fabric.EndpointType(77),
+		"connection request":  fabric.EventConnReq,
+		"78":                  fabric.EventType(78),
+		"FI_UINT128":          fabric.Uint128,
+		"FI_MSWAP":            fabric.MaskedSwap,
+		"fi_getinfo: invalid": nameOf{&fabric.Error{Op: "fi_getinfo", Err: syscall.EINVAL}},
+	} {
+		require.Contains(t, value.String(), text)
+	}
+}
+
+type nameOf struct{ error }
+
+func (n nameOf) String() string { return n.Error() }
+
+func TestAddressesAreLookedUpAndRemoved(t *testing.T) {
+	eachRDM(t, func(t *testing.T, provider string) {
+		x, y := pair(t, provider, setting{})
+		name, err := x.av.Lookup(0)
+		require.NoError(t, err)
+		require.Equal(t, y.name, name)
+		text, err := x.av.Text(name)
+		require.NoError(t, err)
+		require.Contains(t, text, "fi_")
+		_, err = x.av.Lookup(99)
+		require.ErrorIs(t, err, syscall.ENOENT)
+		require.ErrorIs(t, x.av.Remove(0, 99), syscall.ENOENT)
+		require.NoError(t, x.av.Remove())
+		require.NoError(t, x.av.Remove(0))
+		require.ErrorIs(t, x.av.Remove(0), syscall.ENOENT)
+		b := x.buffer(8)
+		_, err = x.ep.Send([]fabric.Op{{NumSeg: 1}}, b.all())
+		require.ErrorContains(t, err, "address vector")
+		peers, err := x.av.Insert(y.name, x.name)
+		require.NoError(t, err)
+		require.Len(t, peers, 2)
+		require.NotEqual(t, peers[0], peers[1])
+		peers, err = x.av.Insert()
+		require.NoError(t, err)
+		require.Empty(t, peers)
+	})
+}
+
+func TestAddressThatIsRefusedIsToldApart(t *testing.T) {
+	rdmatest.Require(t, rdmatest.Fabric)
+	x := open(t, "tcp", setting{})
+	_, err := x.av.Insert(x.name[:4])
+	require.ErrorIs(t, err, syscall.EINVAL)
+	require.ErrorContains(t, err, "address 0: ")
+	bad := append([]byte{255, 255}, x.name[2:]...) // no such family
+	_, err = x.av.Insert(x.name, bad)
+	require.ErrorIs(t, err, syscall.EINVAL)
+	require.ErrorContains(t, err, "address 1: ")
+}
+
+// shm has room for 256 peers.
+func TestAddressesThatDoNotFitAreToldApart(t *testing.T) {
+	rdmatest.Require(t, rdmatest.Fabric)
+	x := open(t, "shm", setting{})
+	addresses := make([][]byte, 400)
+	for i := range addresses {
+		addresses[i] = fmt.Appendf(nil, "fi_shm://weft-none-%d:0:0", i)
+	}
+	peers, err := x.av.Insert(addresses...)
+	var refused *fabric.InsertError
+	require.ErrorAs(t, err, &refused)
+	require.Len(t, refused.Errors, 400)
+	require.Len(t, peers, 400)
+	require.NoError(t, refused.Errors[0])
+	require.Error(t, refused.Errors[399])
+	for i, peer := range peers {
+		require.Equal(t, refused.Errors[i] != nil, peer == fabric.AddrUnspec, i)
+	}
+	require.ErrorContains(t, err, "of 400 addresses refused: address ")
+	t.Log(len(refused.Unwrap()), refused.Errors[399])
+}
+
+func TestPeersAreInsertedByNameOfTheirService(t *testing.T) {
+	rdmatest.Require(t, rdmatest.Fabric)
+	for _, provider := range []string{"tcp", sockets} {
+		x := open(t, provider, setting{hints: func(h *fabric.Hints) { h.Provider = provider }})
+		peer, err := x.av.InsertService("127.0.0.1", "17471")
+		require.NoError(t, err)
+		address, err := x.av.Lookup(peer)
+		require.NoError(t, err)
+		require.Equal(t, sockaddr("127.0.0.1", 17471), address)
+		_, err = x.av.InsertService("127.0.0.1", "no such service")
+		require.Error(t, err)
+		peers, err := x.av.InsertSymmetric("127.0.0.1", 1, "17481", 3)
+		if provider == sockets { // it tells the first address alone
+			require.ErrorIs(t, err, errors.ErrUnsupported)
+			continue
+		}
+		require.NoError(t, err)
+		address, err = x.av.Lookup(peers[2])
+		require.NoError(t, err)
+		require.Equal(t, sockaddr("127.0.0.1", 17483), address)
+	}
+}
