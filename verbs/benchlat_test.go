@@ -20,6 +20,9 @@ func BenchmarkSendLatency(b *testing.B) {
 			_, mr := n.region(b, peerSize, remoteAccess)
 			child, m, _ := n.joinPeer(b, mr, mode)
 			ctx := b.Context()
+			if !m.sleeps {
+				pin(1)
+			}
 			report(b, 2, "us/one-way", func() error {
 				if err := m.send(); err != nil {
 					return err
@@ -40,6 +43,7 @@ func BenchmarkReadLatency(b *testing.B) {
 	_, mr := n.region(b, peerSize, remoteAccess)
 	_, m, peer := n.joinPeer(b, mr, peerIdle)
 	w := newWriter(n.cq, m.qp, verbs.SendWR{Opcode: verbs.OpRead, RemoteAddr: peer.Addr, RKey: peer.RKey}, sge(mr, 0, 8), 1)
+	pin(1)
 	report(b, 1, "us/read", func() error { return w.run(1) })
 }
 
@@ -49,6 +53,7 @@ func BenchmarkDatagrams(b *testing.B) {
 	_, mr := n.region(b, peerSize, remoteAccess)
 	_, m, _ := n.joinPeer(b, mr, peerSink)
 	w := newWriter(n.cq, m.qp, m.wr, sge(mr, 0, messageSize), 1)
+	pin(1)
 	b.ResetTimer()
 	require.NoError(b, w.run(b.N))
 }

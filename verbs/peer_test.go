@@ -125,6 +125,9 @@ func peerOn(ctx *verbs.Context, mode string) error {
 func serve(m *messenger, mem []byte, other hello, mode string, in io.Reader) error {
 	ctx, cancel := context.WithCancel(context.Background())
 	go func() { io.Copy(io.Discard, in); cancel() }()
+	if !m.sleeps && mode != peerIdle {
+		pin(0)
+	}
 	switch mode {
 	case peerIdle:
 		<-ctx.Done()

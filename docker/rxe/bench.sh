@@ -3,8 +3,9 @@
 # the table and writes it, with the runs that it comes from, to testdata/bench/rxe/. ONLY, a regular expression, keeps to
 # the tests of these names, and writes nothing there.
 #
-# Both sides: one queue pair, two processes, depth 128, every 64th request signalled, nothing inline, the device's MTU, one
-# thread that polls, or sleeps until an event where the name says so.
+# Both sides: one queue pair, two processes, depth 128, every 64th request signalled (in the latency tests each write and
+# read, and one send in 64 or 100), nothing inline, the device's MTU, one thread that polls and is pinned, since the kernel's
+# balancing otherwise puts both ends on one processor for milliseconds; or one that sleeps until an event, where it likes.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 cd "$here/../.."
@@ -29,12 +30,14 @@ perftest() {
   shift 3
   [[ $name =~ $only ]] || return 0
   local options=(-F -d "$device" -x "$index" --use_old_post_send "$@")
-  timeout 60 "$tool" "${options[@]}" >/dev/null 2>&1 &
-  local server=$!
+  local server=(timeout 60) client=(timeout 60)
+  [[ $name =~ events ]] || { server+=(taskset -c 0); client+=(taskset -c 1); }
+  "${server[@]}" "$tool" "${options[@]}" >/dev/null 2>&1 &
+  local listening=$!
   # Its port being taken is the server being ready.
   until ss -Hltn 'sport = :18515' | grep -q .; do sleep 0.1; done
-  value=$(timeout 60 "$tool" "${options[@]}" 127.0.0.1 2>/dev/null | awk -v c="$column" '$1 ~ /^[0-9]+$/ && NF >= c {print $c; exit}')
-  wait $server
+  value=$("${client[@]}" "$tool" "${options[@]}" 127.0.0.1 2>/dev/null | awk -v c="$column" '$1 ~ /^[0-9]+$/ && NF >= c {print $c; exit}')
+  wait $listening
   echo "perftest $name $value $tool ${options[*]}"
 }
 

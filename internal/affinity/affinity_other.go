@@ -1,0 +1,7 @@
+//go:build !linux
+
+package affinity
+
+import "errors"
+
+func pin(int) error { return errors.ErrUnsupported }
