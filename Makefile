@@ -27,8 +27,8 @@ deps: ## Install the Debian packages that are missing (with sudo when not root)
 demo: deps ## Move real files between two processes by RDMA and verify them
 	docker/rxe/demo.sh
 
-test: deps ## The unit tests, then the device tests on soft-RoCE
-	go test -race ./...
+test: deps ## The unit tests, with libfabric over tcp and shm, then the device tests on soft-RoCE
+	WEFT_REQUIRE=fabric go test -race ./...
 	docker/rxe/test.sh
 
 # What the cgo files alone use is unused without them (U1000).
@@ -80,6 +80,6 @@ soak-kvindex: deps ## The index against a reference for SOAK= (10m); ARGS='-soak
 test-hw: deps ## All tests on this machine's own devices; WEFT_REQUIRE= and TAGS=
 	WEFT_REQUIRE='$(WEFT_REQUIRE)' go test -count=1 -tags='$(TAGS)' ./...
 
-api-coverage: deps ## What binds every function of the C headers, or why none does: verbs/api.txt, diffed by CI
-	go generate ./verbs
-	@tail -1 verbs/api.txt
+api-coverage: deps ## What binds every function of the C headers, or why none does: */api.txt, diffed by CI
+	go generate ./verbs ./fabric
+	@tail -qn1 verbs/api.txt fabric/api.txt

@@ -179,6 +179,40 @@ const (
 // String names the bits as libfabric does.
 func (o Order) String() string { return cText(typeMsgOrder, uint64(o)) }
 
+// TrafficClass is how a network is to treat what is sent (FI_TC_ of rdma/fabric.h); 0 leaves that to the provider.
+type TrafficClass uint32
+
+// The classes that are not a DSCP.
+const (
+	ClassBestEffort TrafficClass = 0x200 + iota
+	ClassLowLatency
+	ClassDedicatedAccess
+	ClassBulkData
+	ClassScavenger
+	ClassNetworkControl
+
+	classDSCP TrafficClass = 0x100
+)
+
+// DSCPClass is the class of a DSCP, of 6 bits.
+//
+// Implements:
+//
+//	uint32_t fi_tc_dscp_set(uint8_t dscp)
+func DSCPClass(dscp uint8) TrafficClass { return classDSCP | TrafficClass(dscp) }
+
+// DSCP is the class's DSCP; 0 for one that is none.
+//
+// Implements:
+//
+//	uint8_t fi_tc_dscp_get(uint32_t tclass)
+func (c TrafficClass) DSCP() uint8 {
+	if c&classDSCP == 0 {
+		return 0
+	}
+	return uint8(c)
+}
+
 // AddrFormat is the form of a provider's addresses.
 type AddrFormat uint32
 

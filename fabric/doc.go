@@ -63,3 +63,5 @@
 // EFA's provider works without a tag where it is named. The tag efa makes it the default, prefers its direct form, and adds
 // its options (EFAOptions); docs/fabric.md has what to run on an instance.
 package fabric
+
+//go:generate go run ../internal/apicoverage -headers "/usr/include/rdma/fabric.h /usr/include/rdma/fi_*.h" -prefix fi_ -absent api.absent -o api.txt

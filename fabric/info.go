@@ -59,6 +59,7 @@ type Hints struct {
 	InjectSize int
 	TxSize     int // operations at a time
 	RxSize     int
+	Class      TrafficClass
 	TxContexts int // of a scalable endpoint, or [SharedTxContexts]
 	RxContexts int
 }
@@ -107,7 +108,7 @@ func (h *Hints) raw() *rawInfo {
 		txMsgOrder: uint64(h.MsgOrder), rxMsgOrder: uint64(h.MsgOrder),
 		txOpFlags: uint64(h.TxOpFlags), rxOpFlags: uint64(h.RxOpFlags),
 		txInjectSize: uint64(h.InjectSize), txSize: uint64(h.TxSize), rxSize: uint64(h.RxSize),
-		epTxCtxCnt: contexts(h.TxContexts), epRxCtxCnt: contexts(h.RxContexts),
+		tclass: uint32(h.Class), epTxCtxCnt: contexts(h.TxContexts), epRxCtxCnt: contexts(h.RxContexts),
 	}
 	if r.epType == 0 {
 		r.epType = uint32(RDM)

@@ -106,6 +106,16 @@ type nameOf struct{ error }
 
 func (n nameOf) String() string { return n.Error() }
 
+func TestTrafficClasses(t *testing.T) {
+	require.Equal(t, uint8(46), fabric.DSCPClass(46).DSCP())
+	require.Zero(t, fabric.ClassBulkData.DSCP())
+	rdmatest.Require(t, rdmatest.Fabric)
+	hints := hintsOf("tcp")
+	hints.Class = fabric.ClassLowLatency
+	_, err := fabric.GetInfo(hints)
+	require.NoError(t, err)
+}
+
 func TestAddressesAreLookedUpAndRemoved(t *testing.T) {
 	eachRDM(t, func(t *testing.T, provider string) {
 		x, y := pair(t, provider, setting{})

@@ -54,4 +54,4 @@
 // Immediate data is in host order here and converted once, in C.
 package verbs
 
-//go:generate go run ../internal/apicoverage -header /usr/include/infiniband/verbs.h -absent api.absent -o api.txt
+//go:generate go run ../internal/apicoverage -headers /usr/include/infiniband/verbs.h -prefix ibv_ -absent api.absent -o api.txt

@@ -13,14 +13,19 @@ import (
 
 // binding is what the Go sources of a folder say.
 type binding struct {
+	name  string              // of the package
+	proto *regexp.Regexp      // of a function's name in a prototype
 	by    map[string][]string // a C function to the Go functions that name it under "Implements:"
 	tests string
 }
 
-var prototype = regexp.MustCompile(`\b(\w*ibv_\w+)\s*\(`)
+// called finds the library's functions where a parenthesis follows their names.
+func called(prefix string) *regexp.Regexp {
+	return regexp.MustCompile(`\b(\w*` + regexp.QuoteMeta(prefix) + `\w+)\s*\(`)
+}
 
-func readBinding(folder string) (*binding, error) {
-	b := &binding{by: map[string][]string{}}
+func readBinding(folder, prefix string) (*binding, error) {
+	b := &binding{by: map[string][]string{}, proto: called(prefix)}
 	files, err := filepath.Glob(filepath.Join(folder, "*.go"))
 	if err != nil {
 		return nil, err
@@ -38,6 +43,7 @@ func readBinding(folder string) (*binding, error) {
 		if err != nil {
 			return nil, err
 		}
+		b.name = file.Name.Name
 		for _, decl := range file.Decls {
 			if fn, ok := decl.(*ast.FuncDecl); ok {
 				b.add(fn)
@@ -63,7 +69,7 @@ func (b *binding) add(fn *ast.FuncDecl) {
 		}
 		name = receiver.(*ast.Ident).Name + "." + name
 	}
-	for _, m := range prototype.FindAllStringSubmatch(prototypes, -1) {
+	for _, m := range b.proto.FindAllStringSubmatch(prototypes, -1) {
 		if !slices.Contains(b.by[m[1]], name) {
 			b.by[m[1]] = append(b.by[m[1]], name)
 		}
@@ -75,7 +81,7 @@ func (b *binding) namedInTests(name string) bool {
 	_, method, isMethod := strings.Cut(name, ".")
 	switch {
 	case !isMethod:
-		return strings.Contains(b.tests, "verbs."+name+"(")
+		return strings.Contains(b.tests, b.name+"."+name+"(")
 	case method == "Close": // through an interface, by a helper of the tests
 		return strings.Contains(b.tests, "Close()")
 	default:

@@ -80,11 +80,11 @@ var (
 	comment   = regexp.MustCompile(`(?s)/\*.*?\*/|//[^\n]*`)
 	directive = regexp.MustCompile(`(?m)^[ \t]*#(?:[^\n]*\\\n)*[^\n]*$`)
 	attribute = regexp.MustCompile(`__attribute__\s*\(\(.*?\)\)|__attribute_const`)
-	declared  = regexp.MustCompile(`\b(\w*ibv_\w+)\s*\(`)
 )
 
-// functions are the names that a header declares or defines at file scope, sorted.
-func functions(header string) []string {
+// functions are the names that headers declare or define at file scope, sorted.
+func functions(header, prefix string) []string {
+	declared := called(prefix)
 	text := attribute.ReplaceAllString(directive.ReplaceAllString(comment.ReplaceAllString(header, ""), ""), "")
 	var names []string
 	for _, statement := range strings.FieldsFunc(outermost(text), func(r rune) bool { return r == ';' || r == '}' }) {

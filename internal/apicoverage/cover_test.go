@@ -30,7 +30,7 @@ static inline int ibv_poll_cq(struct ibv_cq *cq)
 
 func TestFunctionsOfAHeader(t *testing.T) {
 	require.Equal(t, []string{"ibv_alloc_pd", "ibv_node_type_str", "ibv_poll_cq", "ibv_rate_to_mult", "mult_to_ibv_rate"},
-		functions(header))
+		functions(header, "ibv_"))
 }
 
 // write makes a folder with these files.
@@ -67,7 +67,7 @@ func TestListAndItsProblems(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			dir := write(t, map[string]string{"pd.go": source, "pd_test.go": tc.test, "api.absent": tc.rules, "verbs.h": header})
 			out := filepath.Join(dir, "api.txt")
-			err := run(filepath.Join(dir, "verbs.h"), filepath.Join(dir, "api.absent"), out, dir)
+			err := config{filepath.Join(dir, "*.h"), "ibv_", filepath.Join(dir, "api.absent"), out, dir}.run()
 			if tc.problem != "" {
 				require.ErrorContains(t, err, tc.problem)
 				return
@@ -80,4 +80,8 @@ func TestListAndItsProblems(t *testing.T) {
 			require.Contains(t, string(list), "5 functions: 1 bound, 3 absent, 1 deprecated\n")
 		})
 	}
+}
+
+func TestHeadersThatAreMissing(t *testing.T) {
+	require.ErrorContains(t, config{headers: filepath.Join(t.TempDir(), "*.h")}.run(), "no header")
 }
