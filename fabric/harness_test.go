@@ -67,6 +67,8 @@ type setting struct {
 	hints func(*fabric.Hints)
 	cq    fabric.CQConfig
 	ep    func(*side, *fabric.EndpointConfig)
+	// contexts has the shim treat the provider as one that keeps notes in the context of an operation.
+	contexts bool
 }
 
 // open opens an endpoint with its own domain.
@@ -79,6 +81,9 @@ func open(t testing.TB, provider string, s setting) *side {
 	infos, err := fabric.GetInfo(hints)
 	require.NoError(t, err)
 	x := &side{t: t, info: infos[0]}
+	if s.contexts {
+		askForContexts(t, x.info)
+	}
 	x.fabric = opened[*fabric.Fabric](t)(fabric.OpenFabric(x.info))
 	x.domain = opened[*fabric.Domain](t)(x.fabric.OpenDomain(x.info))
 	x.openEndpoint(s)

@@ -2,6 +2,8 @@ package fabric_test
 
 import (
 	"bytes"
+	"fmt"
+	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -23,43 +25,45 @@ func TestWriteReachesThePeersMemory(t *testing.T) {
 }
 
 func TestWriteInEveryForm(t *testing.T) {
-	eachRDM(t, func(t *testing.T, provider string) {
-		a, b := pair(t, provider, setting{})
-		from, to := a.buffer(64), b.buffer(64)
-		copy(from.bytes, "0123456789abcdefghijklmnopqrstuvwxyz")
-		for name, c := range map[string]struct {
-			flags  fabric.Flags
-			segs   []fabric.Seg
-			want   string
-			silent bool
-		}{
-			"plain":              {0, []fabric.Seg{from.Seg(0, 10)}, "0123456789", false},
-			"gathered":           {0, []fabric.Seg{from.Seg(10, 3), from.Seg(0, 2)}, "abc01", false},
-			"with data":          {fabric.FlagRemoteCQData, []fabric.Seg{from.Seg(0, 4)}, "0123", false},
-			"gathered with data": {fabric.FlagRemoteCQData, []fabric.Seg{from.Seg(10, 3), from.Seg(0, 2)}, "abc01", false},
-			"inject":             {fabric.FlagInject, []fabric.Seg{from.Seg(1, 2)}, "12", true},
-			"inject with data":   {fabric.FlagInject | fabric.FlagRemoteCQData, []fabric.Seg{from.Seg(1, 2)}, "12", true},
-			"delivered":          {fabric.FlagDeliveryComplete, []fabric.Seg{from.Seg(1, 5)}, "12345", false},
-			"empty with data":    {fabric.FlagRemoteCQData, nil, "", false},
-		} {
-			t.Run(name, func(t *testing.T) {
-				clear(to.bytes)
-				op := to.at(fabric.Op{ID: 1, NumSeg: uint32(len(c.segs)), Flags: c.flags, Data: 0xdeadbeef}, 3)
-				a.post(a.ep.Write, []fabric.Op{op}, c.segs, b)
-				if !c.silent {
-					a.complete(1, b)
-				}
-				if c.flags&fabric.FlagRemoteCQData != 0 {
-					got := b.arrival(a)
-					require.Equal(t, uint64(0xdeadbeef), got.Data)
-					require.Zero(t, got.ID)
-					require.NotZero(t, got.Flags&fabric.FlagRemoteWrite)
-				}
-				a.until(func() bool { return string(to.bytes[3:3+len(c.want)]) == c.want }, b)
-				require.Empty(t, a.done)
-			})
-		}
-	})
+	eachRDM(t, func(t *testing.T, provider string) { writesInEveryForm(t, provider, setting{}) })
+}
+
+func writesInEveryForm(t *testing.T, provider string, s setting) {
+	a, b := pair(t, provider, s)
+	from, to := a.buffer(64), b.buffer(64)
+	copy(from.bytes, "0123456789abcdefghijklmnopqrstuvwxyz")
+	for name, c := range map[string]struct {
+		flags  fabric.Flags
+		segs   []fabric.Seg
+		want   string
+		silent bool
+	}{
+		"plain":              {0, []fabric.Seg{from.Seg(0, 10)}, "0123456789", false},
+		"gathered":           {0, []fabric.Seg{from.Seg(10, 3), from.Seg(0, 2)}, "abc01", false},
+		"with data":          {fabric.FlagRemoteCQData, []fabric.Seg{from.Seg(0, 4)}, "0123", false},
+		"gathered with data": {fabric.FlagRemoteCQData, []fabric.Seg{from.Seg(10, 3), from.Seg(0, 2)}, "abc01", false},
+		"inject":             {fabric.FlagInject, []fabric.Seg{from.Seg(1, 2)}, "12", true},
+		"inject with data":   {fabric.FlagInject | fabric.FlagRemoteCQData, []fabric.Seg{from.Seg(1, 2)}, "12", true},
+		"delivered":          {fabric.FlagDeliveryComplete, []fabric.Seg{from.Seg(1, 5)}, "12345", false},
+		"empty with data":    {fabric.FlagRemoteCQData, nil, "", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			clear(to.bytes)
+			op := to.at(fabric.Op{ID: 1, NumSeg: uint32(len(c.segs)), Flags: c.flags, Data: 0xdeadbeef}, 3)
+			a.post(a.ep.Write, []fabric.Op{op}, c.segs, b)
+			if !c.silent {
+				a.complete(1, b)
+			}
+			if c.flags&fabric.FlagRemoteCQData != 0 {
+				got := b.arrival(a)
+				require.Equal(t, uint64(0xdeadbeef), got.Data)
+				require.Zero(t, got.ID)
+				require.NotZero(t, got.Flags&fabric.FlagRemoteWrite)
+			}
+			a.until(func() bool { return string(to.bytes[3:3+len(c.want)]) == c.want }, b)
+			require.Empty(t, a.done)
+		})
+	}
 }
 
 func TestInjectTakesMemoryThatIsNotRegistered(t *testing.T) {
@@ -99,29 +103,31 @@ func TestReadFetchesThePeersMemory(t *testing.T) {
 }
 
 func TestBatchCrossesOnce(t *testing.T) {
-	eachRDM(t, func(t *testing.T, provider string) {
-		a, b := pair(t, provider, setting{})
-		from, to := a.buffer(4096), b.buffer(4096)
-		for i := range from.bytes {
-			from.bytes[i] = byte(i * 7)
-		}
-		ops, segs := make([]fabric.Op, 64), make([]fabric.Seg, 64)
-		for i := range ops {
-			ops[i] = to.at(fabric.Op{ID: uint64(i + 1), NumSeg: 1}, 64*uint64(i))
-			segs[i] = from.Seg(64*uint64(i), 64)
-		}
-		a.post(a.ep.Write, []fabric.Op{to.at(fabric.Op{ID: 100, NumSeg: 1}, 0)}, []fabric.Seg{from.Seg(0, 1)}, b) // connects
-		a.complete(100, b)
-		before := a.ep.Crossings()
-		n, err := a.ep.Write(ops, segs)
-		require.NoError(t, err)
-		require.Equal(t, 64, n)
-		require.Equal(t, before+1, a.ep.Crossings())
-		for i := range ops {
-			a.complete(uint64(i+1), b)
-		}
-		require.Equal(t, from.bytes, to.bytes)
-	})
+	eachRDM(t, func(t *testing.T, provider string) { batches(t, provider, setting{}) })
+}
+
+func batches(t *testing.T, provider string, s setting) {
+	a, b := pair(t, provider, s)
+	from, to := a.buffer(4096), b.buffer(4096)
+	for i := range from.bytes {
+		from.bytes[i] = byte(i * 7)
+	}
+	ops, segs := make([]fabric.Op, 64), make([]fabric.Seg, 64)
+	for i := range ops {
+		ops[i] = to.at(fabric.Op{ID: uint64(i + 1), NumSeg: 1}, 64*uint64(i))
+		segs[i] = from.Seg(64*uint64(i), 64)
+	}
+	a.post(a.ep.Write, []fabric.Op{to.at(fabric.Op{ID: 100, NumSeg: 1}, 0)}, []fabric.Seg{from.Seg(0, 1)}, b) // connects
+	a.complete(100, b)
+	before := a.ep.Crossings()
+	n, err := a.ep.Write(ops, segs)
+	require.NoError(t, err)
+	require.Equal(t, 64, n)
+	require.Equal(t, before+1, a.ep.Crossings())
+	for i := range ops {
+		a.complete(uint64(i+1), b)
+	}
+	require.Equal(t, from.bytes, to.bytes)
 }
 
 func TestWriteToAKeyThatIsNoneFails(t *testing.T) {
@@ -141,5 +147,40 @@ func TestWriteToAKeyThatIsNoneFails(t *testing.T) {
 		require.NotEmpty(t, failed.Text)
 		require.Equal(t, uint64(3), failed.ID)
 		t.Log(failed)
+	})
+}
+
+func TestFullQueueIsBackPressure(t *testing.T) {
+	eachRDM(t, func(t *testing.T, provider string) {
+		a, b := pair(t, provider, setting{})
+		from, to := a.buffer(1<<16), b.buffer(1<<16)
+		ops, segs := make([]fabric.Op, 16), make([]fabric.Seg, 16)
+		for i := range ops {
+			ops[i] = to.at(fabric.Op{ID: 1, NumSeg: 1, Flags: fabric.FlagRemoteCQData, Data: uint64(i)}, 0)
+			segs[i] = from.Seg(0, 1<<16)
+		}
+		posted := 0
+		for { // the target does nothing
+			n, err := a.ep.Write(ops, segs)
+			posted += n
+			if err != nil {
+				require.ErrorIs(t, err, fabric.ErrQueueFull)
+				require.ErrorIs(t, err, syscall.EAGAIN)
+				require.Less(t, n, 16)
+				require.ErrorContains(t, err, fmt.Sprintf("operation %d of 16", n))
+				break
+			}
+			require.Less(t, posted, 1<<20, "it never fills")
+		}
+		for range posted { // what was accepted arrives, each once
+			b.arrival(a)
+		}
+		a.post(a.ep.Write, ops[:1], segs[:1], b)
+		b.arrival(a)
+		for range posted + 1 {
+			a.complete(1, b)
+		}
+		require.Empty(t, a.done)
+		require.Empty(t, b.done)
 	})
 }
