@@ -1,0 +1,229 @@
+/*
+ * The fabric shim over a provider that does nothing: it notes which of its calls was made and with what, takes as many
+ * as it is told, and its queues give what they are told.
+ */
+#ifndef WEFT_TEST_FABRIC_FAKE_H
+#define WEFT_TEST_FABRIC_FAKE_H
+
+#include <errno.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#include "test.h"
+
+static struct {
+    const char *call; /* the last post */
+    void *context;
+    const void *buf;
+    size_t len, count;
+    uint64_t addr, data, tag, remote, key, flags;
+    void *desc;
+    int takes;      /* posts until it says -FI_EAGAIN */
+    int refusals;   /* how often it says so; then it takes again */
+    int rc;         /* instead of -FI_EAGAIN */
+    int posts;      /* that were taken */
+    int progressed; /* reads of no entries, of both queues */
+    const char *refuse;
+} fake;
+
+static inline void *fake_calloc(size_t n, size_t size)
+{
+    return fake.refuse != NULL && strcmp(fake.refuse, "calloc") == 0 ? NULL : calloc(n, size);
+}
+
+#define calloc fake_calloc
+#include "../fabric/fabric.c"
+#undef calloc
+
+static ssize_t noted(const char *call, const void *buf, size_t len, size_t count, void *desc, uint64_t addr,
+                     void *context)
+{
+    if (fake.takes-- <= 0 && fake.refusals > 0) {
+        fake.refusals--;
+        fake.takes = 0;
+        return fake.rc != 0 ? fake.rc : -FI_EAGAIN;
+    }
+    fake.call = call;
+    fake.buf = buf;
+    fake.len = len;
+    fake.count = count;
+    fake.desc = desc;
+    fake.addr = addr;
+    fake.context = context;
+    fake.posts++;
+    return 0;
+}
+
+#define FIRST(iov, count) (count) > 0 ? (iov)[0].iov_base : NULL, (count) > 0 ? (iov)[0].iov_len : 0, (count)
+
+static ssize_t f_recv(struct fid_ep *ep, void *buf, size_t len, void *desc, fi_addr_t addr, void *context)
+{
+    (void)ep;
+    return noted("recv", buf, len, 1, desc, addr, context);
+}
+
+static ssize_t f_recvv(struct fid_ep *ep, const struct iovec *iov, void **desc, size_t count, fi_addr_t addr, void *c)
+{
+    (void)ep;
+    return noted("recvv", FIRST(iov, count), desc[0], addr, c);
+}
+
+static ssize_t f_recvmsg(struct fid_ep *ep, const struct fi_msg *msg, uint64_t flags)
+{
+    (void)ep;
+    fake.flags = flags;
+    return noted("recvmsg", FIRST(msg->msg_iov, msg->iov_count), msg->desc[0], msg->addr, msg->context);
+}
+
+static ssize_t f_send(struct fid_ep *ep, const void *buf, size_t len, void *desc, fi_addr_t addr, void *context)
+{
+    (void)ep;
+    return noted("send", buf, len, 1, desc, addr, context);
+}
+
+static ssize_t f_sendv(struct fid_ep *ep, const struct iovec *iov, void **desc, size_t count, fi_addr_t addr, void *c)
+{
+    (void)ep;
+    return noted("sendv", FIRST(iov, count), desc[0], addr, c);
+}
+
+static ssize_t f_sendmsg(struct fid_ep *ep, const struct fi_msg *msg, uint64_t flags)
+{
+    (void)ep;
+    fake.flags = flags;
+    fake.data = msg->data;
+    return noted("sendmsg", FIRST(msg->msg_iov, msg->iov_count), msg->desc[0], msg->addr, msg->context);
+}
+
+static ssize_t f_inject(struct fid_ep *ep, const void *buf, size_t len, fi_addr_t addr)
+{
+    (void)ep;
+    return noted("inject", buf, len, 1, NULL, addr, NULL);
+}
+
+static ssize_t f_senddata(struct fid_ep *ep, const void *buf, size_t len, void *desc, uint64_t data, fi_addr_t addr,
+                          void *context)
+{
+    (void)ep;
+    fake.data = data;
+    return noted("senddata", buf, len, 1, desc, addr, context);
+}
+
+static ssize_t f_injectdata(struct fid_ep *ep, const void *buf, size_t len, uint64_t data, fi_addr_t addr)
+{
+    (void)ep;
+    fake.data = data;
+    return noted("injectdata", buf, len, 1, NULL, addr, NULL);
+}
+
+static ssize_t f_write(struct fid_ep *ep, const void *buf, size_t len, void *desc, fi_addr_t addr, uint64_t remote,
+                       uint64_t key, void *context)
+{
+    (void)ep;
+    fake.remote = remote;
+    fake.key = key;
+    return noted("write", buf, len, 1, desc, addr, context);
+}
+
+static ssize_t f_writev(struct fid_ep *ep, const struct iovec *iov, void **desc, size_t count, fi_addr_t addr,
+                        uint64_t remote, uint64_t key, void *context)
+{
+    (void)ep, (void)remote, (void)key;
+    return noted("writev", FIRST(iov, count), desc[0], addr, context);
+}
+
+static ssize_t f_writemsg(struct fid_ep *ep, const struct fi_msg_rma *msg, uint64_t flags)
+{
+    (void)ep;
+    fake.flags = flags;
+    fake.data = msg->data;
+    fake.remote = msg->rma_iov->addr;
+    fake.key = msg->rma_iov->key;
+    CHECK_EQ(msg->rma_iov_count, 1);
+    return noted("writemsg", msg->msg_iov[0].iov_base, msg->rma_iov->len, msg->iov_count, msg->desc[0], msg->addr,
+                 msg->context);
+}
+
+static ssize_t f_writedata(struct fid_ep *ep, const void *buf, size_t len, void *desc, uint64_t data, fi_addr_t addr,
+                           uint64_t remote, uint64_t key, void *context)
+{
+    (void)ep;
+    fake.data = data;
+    fake.remote = remote;
+    fake.key = key;
+    return noted("writedata", buf, len, 1, desc, addr, context);
+}
+
+static ssize_t f_read_cq(struct fid_cq *cq, void *buf, size_t count)
+{
+    (void)cq, (void)buf;
+    if (count == 0)
+        fake.progressed++;
+    return -FI_EAGAIN;
+}
+
+static struct fi_ops_msg msg_ops = {sizeof(msg_ops), f_recv,    f_recvv,  f_recvmsg,  f_send,
+                                    f_sendv,         f_sendmsg, f_inject, f_senddata, f_injectdata};
+static struct fi_ops_rma rma_ops = {
+    .size = sizeof(rma_ops), .write = f_write, .writev = f_writev, .writemsg = f_writemsg, .writedata = f_writedata};
+static struct fi_ops_cq cq_ops = {.size = sizeof(cq_ops), .read = f_read_cq};
+static struct fid_ep fid_ep = {.msg = &msg_ops, .rma = &rma_ops};
+static struct fid_cq fid_tx = {.ops = &cq_ops}, fid_rx = {.ops = &cq_ops};
+static struct weft_fi_domain domain;
+static struct weft_fi_av av;
+static struct weft_fi_cq tx = {.cq = &fid_tx, .domain = &domain}, rx = {.cq = &fid_rx, .domain = &domain};
+static struct weft_fi_ep ep;
+static uint8_t memory[256];
+static uint32_t lkey;
+
+/* A fresh endpoint with one peer, number 3, and the memory registered. */
+static inline void begin(uint64_t mode)
+{
+    fake = (__typeof__(fake)){.takes = 1 << 30};
+    domain.mode = mode;
+    ep = (struct weft_fi_ep){
+        .ep = &fid_ep,
+        .domain = &domain,
+        .av = &av,
+        .cqs = {&tx, &rx},
+        .caps = FI_MSG | FI_RMA | FI_SEND | FI_RECV | FI_WRITE | FI_READ,
+        .inject_size = 16,
+        .max_msg_size = 128,
+        .tx_iov_limit = 4,
+        .rx_iov_limit = 4,
+    };
+    CHECK_EQ(weft_fi_note(&av, 3, 1), 0);
+    if (lkey == 0)
+        CHECK_EQ(weft_fi_region_add(&domain, (uint64_t)(uintptr_t)memory, sizeof(memory), &memory, &lkey), 0);
+}
+
+static inline struct weft_fi_seg seg(uint64_t offset, uint64_t length)
+{
+    return (struct weft_fi_seg){.addr = (uint64_t)(uintptr_t)memory + offset, .length = length, .lkey = lkey};
+}
+
+/* How many slots are in use. */
+static inline int slots_in_use(void)
+{
+    int n = 0;
+    for (struct weft_fi_slab *slab = domain.slabs; slab != NULL; slab = slab->next)
+        for (size_t i = 0; i < WEFT_FI_SLAB; i++)
+            n += slab->slots[i].ep != NULL;
+    return n;
+}
+
+/* Gives back what a test's tables hold. */
+static inline void end(void)
+{
+    for (size_t i = 0; i < WEFT_FI_CHUNKS; i++)
+        free(domain.regions[i]);
+    for (size_t i = 0; i < WEFT_FI_PEER_CHUNKS; i++)
+        free(av.known[i]);
+    while (domain.slabs != NULL) {
+        struct weft_fi_slab *slab = domain.slabs;
+        domain.slabs = slab->next;
+        free(slab);
+    }
+}
+
+#endif

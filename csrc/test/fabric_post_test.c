@@ -1,0 +1,227 @@
+/* Which of a provider's calls an operation becomes, what a full queue does, and where contexts go. */
+#include "fabric_fake.h"
+
+static int post(uint32_t kind, uint64_t flags, uint32_t segs)
+{
+    struct weft_fi_op op = {
+        .id = 77, .flags = flags, .peer = 3, .data = 9, .remote_addr = 0x1000, .remote_key = 0x55, .num_seg = segs};
+    struct weft_fi_seg list[] = {seg(8, 4), seg(16, 4)};
+    uint32_t accepted;
+    return weft_fi_post(&ep, kind, &op, 1, list, segs, &accepted);
+}
+
+static void leanest_call_is_made(void)
+{
+    static const struct {
+        uint32_t kind, segs;
+        uint64_t flags;
+        const char *call;
+    } cases[] = {
+        {WEFT_FI_SEND, 1, 0, "send"},
+        {WEFT_FI_SEND, 0, 0, "send"},
+        {WEFT_FI_SEND, 2, 0, "sendv"},
+        {WEFT_FI_SEND, 1, FI_REMOTE_CQ_DATA, "senddata"},
+        {WEFT_FI_SEND, 2, FI_REMOTE_CQ_DATA, "sendmsg"},
+        {WEFT_FI_SEND, 1, FI_INJECT, "inject"},
+        {WEFT_FI_SEND, 1, FI_INJECT | FI_REMOTE_CQ_DATA, "injectdata"},
+        {WEFT_FI_SEND, 1, FI_INJECT | FI_COMPLETION, "sendmsg"},
+        {WEFT_FI_SEND, 1, FI_MORE, "sendmsg"},
+        {WEFT_FI_RECV, 1, 0, "recv"},
+        {WEFT_FI_RECV, 2, 0, "recvv"},
+        {WEFT_FI_RECV, 1, FI_MULTI_RECV, "recvmsg"},
+        {WEFT_FI_WRITE, 1, 0, "write"},
+        {WEFT_FI_WRITE, 2, 0, "writev"},
+        {WEFT_FI_WRITE, 1, FI_REMOTE_CQ_DATA, "writedata"},
+        {WEFT_FI_WRITE, 2, FI_DELIVERY_COMPLETE, "writemsg"},
+    };
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        begin(0);
+        CHECK_EQ(post(cases[i].kind, cases[i].flags, cases[i].segs), 0);
+        CHECK(fake.call != NULL && strcmp(fake.call, cases[i].call) == 0);
+        CHECK_EQ(fake.addr, 3);
+        if ((cases[i].flags & (FI_INJECT | FI_COMPLETION)) != FI_INJECT)
+            CHECK_EQ((uintptr_t)fake.context, 77);
+        if ((cases[i].flags & FI_REMOTE_CQ_DATA) != 0)
+            CHECK_EQ(fake.data, 9);
+        if (strstr(cases[i].call, "msg") != NULL)
+            CHECK_EQ(fake.flags, cases[i].flags);
+        if (cases[i].segs > 0) {
+            CHECK(fake.buf == memory + 8);
+            if (strncmp(cases[i].call, "inject", 6) != 0)
+                CHECK(fake.desc == &memory);
+        }
+    }
+}
+
+static void write_names_all_its_bytes(void)
+{
+    begin(0);
+    CHECK_EQ(post(WEFT_FI_WRITE, FI_DELIVERY_COMPLETE, 2), 0);
+    CHECK_EQ(fake.len, 8);
+    CHECK_EQ(fake.count, 2);
+    CHECK_EQ(fake.remote, 0x1000);
+    CHECK_EQ(fake.key, 0x55);
+}
+
+static int post_many(uint32_t n, uint32_t *accepted)
+{
+    struct weft_fi_op ops[8];
+    struct weft_fi_seg list[8];
+    for (uint32_t i = 0; i < n; i++) {
+        ops[i] = (struct weft_fi_op){.id = i + 1, .peer = 3, .num_seg = 1};
+        list[i] = seg(i, 1);
+    }
+    return weft_fi_post(&ep, WEFT_FI_SEND, ops, n, list, n, accepted);
+}
+
+static void full_queue_is_progressed_and_tried_once_more(void)
+{
+    uint32_t accepted;
+
+    for (int takes = 0; takes < 8; takes++) { /* full at each place, and empty after both queues were read */
+        begin(0);
+        fake.takes = takes;
+        fake.refusals = 1;
+        CHECK_EQ(post_many(8, &accepted), 0);
+        CHECK_EQ(accepted, 8);
+        CHECK_EQ(fake.progressed, 2);
+    }
+    for (int takes = 0; takes < 8; takes++) { /* full for good */
+        begin(0);
+        fake.takes = takes;
+        fake.refusals = 1 << 20;
+        CHECK_EQ(post_many(8, &accepted), EAGAIN);
+        CHECK_EQ(accepted, (uint32_t)takes);
+        CHECK_EQ(fake.posts, takes);
+        CHECK_EQ(fake.progressed, 2);
+    }
+}
+
+static void queue_of_both_directions_is_read_once(void)
+{
+    uint32_t accepted;
+
+    begin(0);
+    ep.cqs[WEFT_FI_RECVS] = &tx;
+    fake.takes = 0;
+    fake.refusals = 1;
+    CHECK_EQ(post_many(1, &accepted), 0);
+    CHECK_EQ(fake.progressed, 1);
+}
+
+static void other_errors_stop_the_batch(void)
+{
+    uint32_t accepted;
+
+    begin(0);
+    fake.takes = 3;
+    fake.refusals = 1 << 20;
+    fake.rc = -FI_ENOMEM;
+    CHECK_EQ(post_many(8, &accepted), FI_ENOMEM);
+    CHECK_EQ(accepted, 3);
+    CHECK_EQ(fake.progressed, 0);
+}
+
+/* With FI_CONTEXT the provider is given memory of its own, until the completion. */
+static void context_is_a_slot(void)
+{
+    uint64_t id;
+
+    begin(FI_CONTEXT2);
+    CHECK_EQ(post(WEFT_FI_SEND, 0, 1), 0);
+    CHECK_EQ(slots_in_use(), 1);
+    struct weft_fi_slot *slot = fake.context;
+    CHECK_EQ(slot->id, 77);
+    memset(&slot->context, 0xff, sizeof(slot->context)); /* the provider's notes */
+    CHECK_EQ(weft_fi_identify(&tx, slot, FI_SEND | FI_MSG, 0, &id), 1);
+    CHECK_EQ(id, 77);
+    CHECK_EQ(slots_in_use(), 0);
+}
+
+static void slot_is_had_back_where_the_post_fails(void)
+{
+    begin(FI_CONTEXT);
+    fake.takes = 0;
+    fake.refusals = 2;
+    CHECK_EQ(post(WEFT_FI_SEND, 0, 1), EAGAIN);
+    CHECK_EQ(slots_in_use(), 0);
+    CHECK_EQ(post(WEFT_FI_SEND, FI_INJECT, 1), 0); /* has none */
+    CHECK_EQ(slots_in_use(), 0);
+}
+
+/* A completion that nobody asked for brings the slot back, and is not shown. */
+static void selective_operation_completes_hidden(void)
+{
+    uint64_t id;
+
+    begin(FI_CONTEXT);
+    ep.selective = 1u << WEFT_FI_TX;
+    CHECK_EQ(post(WEFT_FI_SEND, 0, 1), 0);
+    CHECK(strcmp(fake.call, "sendmsg") == 0);
+    CHECK_EQ(fake.flags, FI_COMPLETION);
+    CHECK_EQ(weft_fi_identify(&tx, fake.context, FI_SEND | FI_MSG, 0, &id), 0);
+    CHECK_EQ(slots_in_use(), 0);
+    CHECK_EQ(post(WEFT_FI_SEND, FI_COMPLETION, 1), 0);
+    CHECK_EQ(weft_fi_identify(&tx, fake.context, FI_SEND | FI_MSG, 0, &id), 1);
+    CHECK_EQ(post(WEFT_FI_SEND, 0, 1), 0); /* one that failed is shown */
+    CHECK_EQ(weft_fi_identify(&tx, fake.context, FI_SEND | FI_MSG, 1, &id), 1);
+    CHECK_EQ(slots_in_use(), 0);
+}
+
+static void slot_of_a_multi_receive_stays_until_the_last(void)
+{
+    uint64_t id;
+
+    begin(FI_CONTEXT);
+    CHECK_EQ(post(WEFT_FI_RECV, FI_MULTI_RECV, 1), 0);
+    for (int i = 0; i < 3; i++) {
+        CHECK_EQ(weft_fi_identify(&rx, fake.context, FI_RECV | FI_MSG, 0, &id), 1);
+        CHECK_EQ(id, 77);
+        CHECK_EQ(slots_in_use(), 1);
+    }
+    CHECK_EQ(weft_fi_identify(&rx, fake.context, FI_RECV | FI_MSG | FI_MULTI_RECV, 0, &id), 1);
+    CHECK_EQ(slots_in_use(), 0);
+}
+
+static void what_a_peer_did_has_no_context(void)
+{
+    uint64_t id = 1;
+
+    begin(FI_CONTEXT);
+    CHECK_EQ(weft_fi_identify(&rx, (void *)0xdead, FI_REMOTE_WRITE | FI_RMA, 0, &id), 1);
+    CHECK_EQ(id, 0);
+    begin(FI_CONTEXT | FI_RX_CQ_DATA); /* it took a receive */
+    CHECK_EQ(post(WEFT_FI_RECV, 0, 1), 0);
+    CHECK_EQ(weft_fi_identify(&rx, fake.context, FI_REMOTE_WRITE | FI_RMA, 0, &id), 1);
+    CHECK_EQ(id, 77);
+    CHECK_EQ(slots_in_use(), 0);
+}
+
+static void no_memory_for_a_slot_is_an_error(void)
+{
+    begin(FI_CONTEXT);
+    struct weft_fi_slot *free_ones = domain.slots;
+    domain.slots = NULL;
+    fake.refuse = "calloc";
+    CHECK_EQ(post(WEFT_FI_SEND, 0, 1), ENOMEM);
+    CHECK_EQ(fake.posts, 0);
+    domain.slots = free_ones;
+}
+
+int main(void)
+{
+    RUN(leanest_call_is_made);
+    RUN(write_names_all_its_bytes);
+    RUN(full_queue_is_progressed_and_tried_once_more);
+    RUN(queue_of_both_directions_is_read_once);
+    RUN(other_errors_stop_the_batch);
+    RUN(context_is_a_slot);
+    RUN(slot_is_had_back_where_the_post_fails);
+    RUN(selective_operation_completes_hidden);
+    RUN(slot_of_a_multi_receive_stays_until_the_last);
+    RUN(what_a_peer_did_has_no_context);
+    RUN(no_memory_for_a_slot_is_an_error);
+    end();
+    return test_summary();
+}
