@@ -15,7 +15,7 @@ sources = git ls-files -z --cached --others --exclude-standard --
 tool = go tool -modfile=tools/go.mod
 
 .DEFAULT_GOAL := help
-.PHONY: help deps demo test lint fmt fmt-check csrc cross downstream test-rxe rxe-shell test-rxe-two-hosts test-docker \
+.PHONY: help deps demo test lint fmt fmt-check csrc cross downstream test-rxe soak-rxe rxe-shell test-rxe-two-hosts test-docker \
   test-fresh bench-rxe bench-kvindex soak-kvindex test-hw api-coverage
 
 help: ## This list
@@ -55,6 +55,9 @@ downstream: deps ## Build a module that requires this one: from the module cache
 
 test-rxe: deps ## The device tests on soft-RoCE; COUNT= and RUN= as for go test
 	COUNT='$(COUNT)' RUN='$(RUN)' docker/rxe/test.sh
+
+soak-rxe: deps ## The rail suite on soft-RoCE with 100 kills and 1,000 connects; docs/testing.md has its output
+	docker/rxe/soak.sh
 
 rxe-shell: deps ## A shell where there is a soft-RoCE device
 	docker/rxe/shell.sh

@@ -22,7 +22,7 @@ var mayImport = map[string][]string{
 	"transferengine/verbsrail":   {"internal/...", "transferengine/rail", "verbs"},
 	"transferengine/fabricrail":  {"internal/...", "transferengine/rail", "fabric"},
 	"transferengine/simrail":     {"internal/...", "transferengine/rail"},
-	"transferengine/railtest":    {"internal/...", "transferengine/rail"},
+	"transferengine/railtest":    {"internal/...", "transferengine", "transferengine/rail"},
 	"transferengine/rendezvous":  {"internal/..."},
 	"transferengine/metricshttp": {"internal/...", "transferengine"},
 

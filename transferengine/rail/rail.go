@@ -86,8 +86,8 @@ type Rail interface {
 	// nothing happens, the zero time if never. Times do not go backwards.
 	Turn(now time.Time, events []Event) (n int, next time.Time)
 
-	// Arm asks for a notification at the next completion. It returns true if there is something to do already, in which
-	// case no notification may come: call Turn again.
+	// Arm asks for a notification when there is something to do: an event, or room for what Post or Send did not take. It
+	// returns true if there is something already, in which case no notification may come: call Turn again.
 	Arm() (ready bool)
 
 	// Wait blocks until a notification that Arm asked for has come, or the context ends. Any other error means that it

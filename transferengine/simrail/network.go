@@ -255,8 +255,7 @@ func (n *Network) draw(limit time.Duration) time.Duration {
 // nudge has every rail take a turn, since the next packet may be due sooner than it knew.
 func (n *Network) nudge() {
 	for _, r := range n.rails {
-		r.touched = true
-		r.notify()
+		r.wake()
 	}
 }
 

@@ -86,6 +86,7 @@ func (p *packet) arrive() {
 		p.flight.link.completed(p.flight, p.err)
 	case grant:
 		p.to.credit += p.count
+		p.to.rail.wake()
 	case message:
 		if p.to.alive(p.from) {
 			p.to.emit(rail.Event{Kind: rail.Message, Peer: p.to.id, Data: p.data})

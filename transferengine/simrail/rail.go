@@ -333,8 +333,9 @@ func (r *Rail) told(e *event) {
 		e.link.owed++
 		e.link.grant()
 	case rail.Message:
-		if e.link.peer != nil {
-			e.link.peer.sends--
+		if sender := e.link.peer; sender != nil {
+			sender.sends--
+			sender.rail.wake()
 		}
 	case rail.PeerDown:
 		delete(r.infos, e.Peer)
@@ -361,6 +362,12 @@ func (r *Rail) notify() {
 		default:
 		}
 	}
+}
+
+// wake has the rail's engine try again what the rail did not take.
+func (r *Rail) wake() {
+	r.touched = true
+	r.notify()
 }
 
 // Wait implements [rail.Rail].

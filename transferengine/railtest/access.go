@@ -1,0 +1,92 @@
+package railtest
+
+import (
+	"bytes"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/weftrdma/weft/transferengine/rail"
+)
+
+// refused posts an operation that the peer's NIC has to refuse. The connection may end by it, and another one can be made.
+func (w *world) refused(a, b *node, o func(atA rail.PeerID) rail.Op) {
+	w.Helper()
+	atA, _ := w.connect(a, b)
+	bad := o(atA)
+	before := bytes.Clone(b.memory)
+	require.ErrorIs(w, a.do(atA, bad, b), rail.ErrAccess)
+	w.pass(20*time.Millisecond, a, b)
+	require.True(w, bytes.Equal(before, b.memory), "something landed")
+	require.Empty(w, b.immediates)
+	if down, is := a.downs[atA]; is {
+		require.ErrorIs(w, down.Err, rail.ErrAccess)
+	} else {
+		a.rail.Disconnect(w.now(), atA)
+	}
+	w.until("down at both ends", func() bool {
+		return a.isDown(atA) && len(b.downs) == len(b.ups)
+	}, a, b)
+	atA, _ = w.connect(a, b)
+	require.NoError(w, a.do(atA, a.op(rail.Write, 0, b.remote(), 0, 8), b))
+	a.rail.Disconnect(w.now(), atA)
+	w.until("down at both ends", func() bool { return a.isDown(atA) && len(b.downs) == len(b.ups) }, a, b)
+}
+
+func wrongKeys(w *world) {
+	a, b := w.open(), w.open()
+	w.fill(a.memory)
+	w.refused(a, b, func(rail.PeerID) rail.Op {
+		o := withImm(a.op(rail.Write, 0, b.remote(), 0, 1000), 1)
+		o.RemoteKey ^= 0x5500
+		return o
+	})
+	w.refused(a, b, func(rail.PeerID) rail.Op {
+		o := withImm(a.op(rail.Write, 0, b.remote(), 0, 0), 1)
+		o.RemoteKey ^= 0x5500
+		o.Length = 1
+		return o
+	})
+}
+
+func outOfBounds(w *world) {
+	a, b := w.open(), w.open()
+	w.fill(a.memory)
+	for _, at := range []int{-1, memorySize - 7, memorySize, memorySize + 1<<30} {
+		w.refused(a, b, func(rail.PeerID) rail.Op { return withImm(a.op(rail.Write, 0, b.remote(), at, 8), 1) })
+	}
+}
+
+func noRight(w *world) {
+	a, b := w.open(), w.open()
+	w.fill(a.memory)
+	for kind, access := range map[rail.OpKind]rail.Access{rail.Write: rail.RemoteRead, rail.Read: rail.RemoteWrite} {
+		if kind == rail.Read && !a.caps.Read {
+			continue
+		}
+		w.refused(a, b, func(rail.PeerID) rail.Op {
+			keys, err := b.rail.Register(b.memory, access)
+			require.NoError(w, err)
+			w.Cleanup(func() { require.NoError(w, keys.Close()) })
+			o := a.op(kind, 0, b.remote(), 0, 8)
+			o.RemoteKey = keys.RemoteKey()
+			return o
+		})
+	}
+}
+
+func deregistered(w *world) {
+	a, b := w.open(), w.open()
+	w.fill(a.memory)
+	w.refused(a, b, func(atA rail.PeerID) rail.Op {
+		keys, err := b.rail.Register(b.memory, rail.RemoteWrite)
+		require.NoError(w, err)
+		o := a.op(rail.Write, 0, b.remote(), 0, 8)
+		o.RemoteKey = keys.RemoteKey()
+		require.NoError(w, a.do(atA, o, b), "while it is registered")
+		clear(b.memory)
+		require.NoError(w, keys.Close())
+		o.Token = a.op(rail.Write, 0, b.remote(), 0, 8).Token
+		return o
+	})
+}

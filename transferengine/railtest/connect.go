@@ -1,0 +1,185 @@
+package railtest
+
+import (
+	"net"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/weftrdma/weft/transferengine/rail"
+)
+
+func describesItself(w *world) {
+	a, b := w.open(), w.open()
+	require.Regexp(w, `^[a-z]+:.+`, a.rail.Name())
+	require.Equal(w, kind(a), kind(b))
+	require.NotEmpty(w, a.rail.Address())
+	require.LessOrEqual(w, len(a.rail.Address()), rail.MaxAddress)
+	require.NotEqual(w, a.rail.Address(), b.rail.Address())
+	c := a.caps
+	require.Positive(w, c.MaxLength)
+	require.Positive(w, c.MaxBatch)
+	require.GreaterOrEqual(w, c.MaxImmediates, 0)
+	require.GreaterOrEqual(w, c.MaxSend, rail.MinSend)
+	require.Contains(w, []rail.Completion{rail.Responsible, rail.Delivered}, c.Completion)
+	require.NotZero(w, c.DeathBy)
+	require.Positive(w, c.DeathWithin)
+	require.Equal(w, c, a.rail.Caps())
+}
+
+func kind(n *node) string {
+	k, _, _ := strings.Cut(n.rail.Name(), ":")
+	return k
+}
+
+func connects(w *world) {
+	a, b, atA, atB := w.pair()
+	for _, end := range []struct {
+		n     *node
+		peer  rail.PeerID
+		other *node
+	}{{a, atA, b}, {b, atB, a}} {
+		info := end.n.rail.Peer(end.peer)
+		require.Equal(w, end.other.rail.Address(), info.Address)
+		require.Equal(w, byte(0xee), info.Incarnation[15])
+		require.NotEmpty(w, info.Name)
+		require.Equal(w, end.peer, end.n.call(end.other.rail.Address()), "it is connected")
+		require.Zero(w, end.n.rail.Peer(1<<60))
+	}
+	require.NotEqual(w, a.rail.Peer(atA).Incarnation, b.rail.Peer(atB).Incarnation)
+	w.pass(100*time.Millisecond, a, b)
+	require.Len(w, a.ups, 1)
+	require.Len(w, b.ups, 1)
+	copy(a.memory, "to b")
+	copy(b.memory, "to a")
+	require.NoError(w, a.do(atA, a.op(rail.Write, 0, b.remote(), 8, 4), b))
+	require.NoError(w, b.do(atB, b.op(rail.Write, 0, a.remote(), 8, 4), a))
+	require.Equal(w, "to b", string(b.memory[8:12]))
+	require.Equal(w, "to a", string(a.memory[8:12]))
+}
+
+func connectsFromBothSides(w *world) {
+	a, b := w.open(), w.open()
+	atA, atB := a.call(b.rail.Address()), b.call(a.rail.Address())
+	w.until("both ends are up", func() bool { return a.isUp(atA) && b.isUp(atB) }, a, b)
+	require.NoError(w, a.do(atA, withImm(a.op(rail.Write, 0, b.remote(), 0, 8), 7), b))
+	w.until("the immediate", func() bool { return len(b.immediates) == 1 }, a, b)
+	if b.caps.ImmSource {
+		require.Equal(w, atB, b.immediates[0].Peer)
+	}
+	w.pass(100*time.Millisecond, a, b)
+	require.Equal(w, []rail.PeerID{atA}, a.ups)
+	require.Equal(w, []rail.PeerID{atB}, b.ups)
+	require.Empty(w, a.downs)
+}
+
+func loopsBack(w *world) {
+	a := w.open()
+	id := a.call(a.rail.Address())
+	w.until("up", func() bool { return a.isUp(id) }, a)
+	copy(a.memory, "to myself")
+	require.NoError(w, a.do(id, withImm(a.op(rail.Write, 0, a.remote(), 1000, 9), 5)))
+	w.until("the immediate", func() bool { return len(a.immediates) == 1 }, a)
+	require.Equal(w, "to myself", string(a.memory[1000:1009]))
+	require.Equal(w, []rail.PeerID{id}, a.ups)
+	a.rail.Disconnect(w.now(), id)
+	w.until("down", func() bool { return a.isDown(id) }, a)
+	require.ErrorIs(w, a.downs[id].Err, net.ErrClosed)
+}
+
+func nobodyAnswers(w *world) {
+	a, b := w.open(), w.open()
+	address := b.rail.Address()
+	require.NoError(w, b.close())
+	const limit = 300 * time.Millisecond
+	start := w.now()
+	id, err := a.rail.Connect(start, address, start.Add(limit))
+	if err == nil { // some know at once
+		w.until("down", func() bool { return a.isDown(id) }, a)
+		err = a.downs[id].Err
+		require.Less(w, w.now().Sub(start), limit+5*time.Second)
+	}
+	require.ErrorIs(w, err, rail.ErrUnreachable)
+	require.Empty(w, a.ups)
+}
+
+func disconnecting(w *world) {
+	a, b, atA, atB := w.pair()
+	require.NotZero(w, a.rail.Peer(atA))
+	a.rail.Disconnect(w.now(), 1<<60) // nobody
+	a.rail.Disconnect(w.now(), atA)
+	a.rail.Disconnect(w.now(), atA)
+	w.until("down at both ends", func() bool { return a.isDown(atA) && b.isDown(atB) }, a, b)
+	require.ErrorIs(w, a.downs[atA].Err, net.ErrClosed)
+	require.ErrorIs(w, b.downs[atB].Err, rail.ErrPeerClosed)
+	require.True(w, a.downs[atA].Proven, "nothing was posted")
+	require.Zero(w, a.rail.Peer(atA))
+	_, err := a.rail.Post(atA, []rail.Op{a.op(rail.Write, 0, b.remote(), 0, 8)})
+	require.Error(w, err)
+	_, err = a.rail.Send(atA, nil)
+	require.Error(w, err)
+
+	next, nextB := w.connect(b, a)
+	require.NotEqual(w, atB, next)
+	require.NotEqual(w, atA, nextB)
+	require.NoError(w, b.do(next, b.op(rail.Write, 0, a.remote(), 0, 8), a))
+}
+
+func disconnectingInFlight(w *world) {
+	a, b, atA, atB := w.pair()
+	ops := make([]rail.Op, 200)
+	for i := range ops {
+		ops[i] = a.op(rail.Write, 0, b.remote(), 0, 100_000)
+	}
+	posted := a.post(atA, ops[:min(len(ops), a.caps.MaxBatch)]...)
+	require.Positive(w, posted)
+	a.rail.Disconnect(w.now(), atA)
+	w.until("down at both ends", func() bool { return a.isDown(atA) && b.isDown(atB) }, a, b)
+	require.Len(w, a.done, posted)
+	require.ErrorIs(w, a.downs[atA].Err, net.ErrClosed)
+}
+
+// proof disconnects with operations in flight and looks at whether anything lands once it is said that nothing does.
+func proof(w *world) {
+	for range 20 {
+		a, b := w.open(), w.open()
+		w.fill(a.memory)
+		atA, _ := w.connect(a, b)
+		ops := make([]rail.Op, min(16, a.caps.MaxBatch))
+		for i := range ops {
+			ops[i] = a.op(rail.Write, 0, b.remote(), i*10_000, 10_000)
+		}
+		require.Positive(w, a.post(atA, ops...))
+		a.rail.Disconnect(w.now(), atA)
+		w.until("down", func() bool { return a.isDown(atA) }, a, b)
+		if a.caps.CancelProof {
+			require.True(w, a.downs[atA].Proven, "the peer is alive: %v", a.downs[atA].Err)
+		}
+		if a.downs[atA].Proven {
+			clear(b.memory)
+			w.pass(50*time.Millisecond, a, b)
+			require.Equal(w, make([]byte, len(b.memory)), b.memory, "something landed")
+		}
+		require.NoError(w, a.close())
+		require.NoError(w, b.close())
+	}
+}
+
+func closing(w *world) {
+	a, b, atA, atB := w.pair()
+	require.ErrorIs(w, a.rail.Close(), syscall.EBUSY, "memory is registered")
+	require.NoError(w, a.do(atA, a.op(rail.Write, 0, b.remote(), 0, 8), b), "nothing changed")
+	empty := withImm(b.op(rail.Write, 0, a.remote(), 0, 0), 1)
+	empty.LocalKey = 0 // its memory is deregistered under nothing
+	require.Positive(w, b.post(atB, empty))
+	require.NoError(w, b.close())
+	start := w.now()
+	w.until("the peer notices", func() bool { return a.isDown(atA) }, a)
+	w.requireLost(a.downs[atA])
+	require.LessOrEqual(w, w.now().Sub(start), a.caps.DeathWithin+slack)
+}
+
+// slack is what a wait may take beyond what was promised: the machine may be emulated, and shared.
+const slack = 5 * time.Second

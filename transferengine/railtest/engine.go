@@ -1,0 +1,138 @@
+package railtest
+
+import (
+	"context"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/weftrdma/weft/internal/rdmatest"
+	"github.com/weftrdma/weft/transferengine"
+	"github.com/weftrdma/weft/transferengine/rail"
+)
+
+// promptly is how long a write to a target that computes may take.
+const promptly = 50 * time.Millisecond
+
+// progresses are the modes of an engine that nobody drives by hand.
+var progresses = []transferengine.Progress{transferengine.Inline, transferengine.Dedicated}
+
+// takesEngines tells whether an engine can use the rails, and lives in real time from then on, as engines that drive
+// themselves do.
+func (w *world) takesEngines() bool {
+	real := *w.suite
+	real.Virtual = false
+	w.suite = &real
+	return w.probe().ImmSource
+}
+
+// engine opens an engine, which the end of the clause closes.
+func (w *world) engine(opener rail.Opener, progress transferengine.Progress) *transferengine.Engine {
+	w.Helper()
+	e, err := transferengine.Open(transferengine.Config{Rails: []rail.Opener{opener}, Progress: progress,
+		CloseTimeout: w.suite.Patience})
+	require.NoError(w, err)
+	w.Cleanup(func() { require.NoError(w, e.Close()) })
+	return e
+}
+
+// engines opens a sender and a receiver, connected, and returns the receiver's memory.
+func (w *world) engines(ctx context.Context, progress transferengine.Progress) (a, b *transferengine.Engine,
+	toB *transferengine.Peer, dest transferengine.Descriptor) {
+	w.Helper()
+	a, b = w.engine(w.network.Opener(), progress), w.engine(w.network.Opener(), progress)
+	region, err := b.Register(make([]byte, 4096), transferengine.RemoteWrite)
+	require.NoError(w, err)
+	w.Cleanup(func() { require.NoError(w, region.Close()) })
+	toB, err = a.Connect(ctx, b.Address())
+	require.NoError(w, err)
+	return a, b, toB, region.Descriptor()
+}
+
+// targetThatComputes has a target call nothing for a time, while writes to it, with more immediates than it granted, are to
+// complete promptly. The median counts: the machine has other things to do.
+func targetThatComputes(w *world) {
+	if !w.takesEngines() {
+		return
+	}
+	for _, progress := range progresses {
+		ctx := rdmatest.Context(w.TB, w.suite.Patience)
+		a, b, toB, dest := w.engines(ctx, progress)
+		computing, stop := context.WithTimeout(ctx, w.suite.Compute)
+		done := make(chan int)
+		go func() {
+			n := 0
+			for computing.Err() == nil {
+				n++
+			}
+			done <- n
+		}()
+		source, err := a.Register(make([]byte, 4096), 0)
+		require.NoError(w, err)
+		w.Cleanup(func() {
+			_ = a.Shutdown(computing) // which has ended: what is in flight, after a failure, is cut off
+			require.NoError(w, source.Close())
+		})
+		writes, late := 0, 0
+		for computing.Err() == nil {
+			var t transferengine.Transfer
+			start := time.Now()
+			require.NoError(w, a.Write(&t, transferengine.Write{Peer: toB, Source: source, Dest: &dest, Length: 4096, Imm: 1,
+				HasImm: true, Shards: 40}))
+			require.NoError(w, t.Wait(ctx))
+			if writes++; time.Since(start) > promptly {
+				late++
+			}
+		}
+		stop()
+		<-done
+		w.Logf("progress %d: %d writes of 40 immediates while the target computed, %d took over %v", progress, writes, late,
+			promptly)
+		require.Greater(w, writes, int(w.suite.Compute/promptly)/2)
+		require.LessOrEqual(w, 2*late, writes)
+		require.NoError(w, b.Counter(1).Wait(ctx, uint64(40*writes)))
+	}
+}
+
+// observed remembers the address of the rail that it opened.
+type observed struct {
+	rail.Opener
+	address []byte
+}
+
+// Open implements [rail.Opener].
+func (o *observed) Open(i rail.Incarnation) (rail.Rail, error) {
+	r, err := o.Opener.Open(i)
+	if err == nil {
+		o.address = r.Address()
+	}
+	return r, err
+}
+
+// receiverIsTold has a receiver wait for immediates of a sender that dies.
+func receiverIsTold(w *world) {
+	if !w.takesEngines() {
+		return
+	}
+	for _, progress := range progresses {
+		ctx := rdmatest.Context(w.TB, w.suite.Patience)
+		opener := &observed{Opener: w.network.Opener()}
+		e := w.engine(opener, progress)
+		v := w.victim(opener.address)
+		for len(e.Peers()) == 0 && ctx.Err() == nil {
+			e.Poll()
+			for _, n := range v.nodes {
+				n.turn()
+			}
+		}
+		require.NoError(w, ctx.Err())
+		told := make(chan error, 1)
+		go func() { told <- e.Counter(1).Wait(ctx, 1, e.Peers()...) }()
+		v.kill()
+		err := <-told
+		var lack *transferengine.LackError
+		require.ErrorAs(w, err, &lack)
+		require.ErrorIs(w, err, rail.ErrPeerGone)
+		w.settle(v)
+	}
+}

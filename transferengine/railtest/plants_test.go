@@ -1,0 +1,334 @@
+package railtest
+
+import (
+	"context"
+	"errors"
+	"math"
+	"net"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/weftrdma/weft/transferengine/rail"
+	"github.com/weftrdma/weft/transferengine/simrail"
+)
+
+var errPlanted = errors.New("planted")
+
+// each changes every operation before it is posted.
+func each(change func(r *buggy, o *rail.Op)) func(*buggy, rail.PeerID, []rail.Op) (int, error) {
+	return func(r *buggy, peer rail.PeerID, ops []rail.Op) (int, error) {
+		for i := range ops {
+			change(r, &ops[i])
+		}
+		return r.Rail.Post(peer, ops)
+	}
+}
+
+// drop forgets every n-th event of a kind; double tells of it twice.
+func drop(kind rail.EventKind, n int) func(*buggy, rail.Event) []rail.Event {
+	return sometimes(kind, n, func(rail.Event) []rail.Event { return nil })
+}
+
+func double(kind rail.EventKind, n int) func(*buggy, rail.Event) []rail.Event {
+	return sometimes(kind, n, func(e rail.Event) []rail.Event { return []rail.Event{e, e} })
+}
+
+func sometimes(kind rail.EventKind, n int, change func(rail.Event) []rail.Event) func(*buggy, rail.Event) []rail.Event {
+	return func(r *buggy, e rail.Event) []rail.Event {
+		if e.Kind == kind {
+			if r.count++; r.count%n == 0 {
+				return change(e)
+			}
+		}
+		return []rail.Event{e}
+	}
+}
+
+// without has an error of completions become nil.
+func without(r *buggy, e rail.Event) []rail.Event {
+	if e.Kind == rail.Completed {
+		e.Err = nil
+	}
+	return []rail.Event{e}
+}
+
+// hidden is the token of an operation that the engine knows nothing of.
+const hidden = math.MaxUint64
+
+// hide keeps the completions of such operations back.
+func hide(_ *buggy, e rail.Event) []rail.Event {
+	if e.Token == hidden {
+		return nil
+	}
+	return []rail.Event{e}
+}
+
+// halves sends the second half of what has an immediate after it.
+func halves(r *buggy, peer rail.PeerID, ops []rail.Op) (n int, err error) {
+	for i := range ops {
+		first, second := ops[i], ops[i]
+		first.Length /= 2
+		second.LocalAddr, second.RemoteAddr = second.LocalAddr+first.Length, second.RemoteAddr+first.Length
+		second.Length, second.HasImm, second.Token = second.Length-first.Length, false, hidden
+		if n, err = r.Rail.Post(peer, []rail.Op{first, second}); n == 0 || err != nil {
+			return i, err
+		}
+	}
+	return len(ops), nil
+}
+
+// impatient gives up every peer after a second without a turn.
+func impatient(r *buggy, now time.Time, events []rail.Event) (int, time.Time) {
+	pause := now.Sub(r.last)
+	n, next := r.Rail.Turn(now, events)
+	for _, e := range events[:n] {
+		if e.Kind == rail.PeerUp {
+			r.loot = append(r.loot, e.Peer)
+		}
+	}
+	for _, peer := range r.loot {
+		if pause > time.Second && !r.last.IsZero() {
+			r.Rail.Disconnect(now, peer.(rail.PeerID))
+		}
+	}
+	r.last = now
+	return n, next
+}
+
+// remembers describes a peer that is down.
+func remembers(r *buggy, id rail.PeerID) rail.PeerInfo {
+	if r.peers == nil {
+		r.peers = make(map[rail.PeerID]rail.PeerInfo)
+	}
+	if info := r.Rail.Peer(id); info.Name != "" {
+		r.peers[id] = info
+	}
+	return r.peers[id]
+}
+
+// early reports a peer that is given up at once.
+func early(r *buggy, now time.Time, peer rail.PeerID) {
+	r.extra = append(r.extra, rail.Event{Kind: rail.PeerDown, Peer: peer, Err: net.ErrClosed})
+	r.Rail.Disconnect(now, peer)
+}
+
+// guess says that nothing lands any more, and gives up nothing.
+func guess(r *buggy, _ time.Time, peer rail.PeerID) {
+	for _, o := range r.flying {
+		r.extra = append(r.extra, rail.Event{Kind: rail.Completed, Peer: peer, Token: o.Token, Err: rail.ErrFlushed})
+	}
+	r.extra = append(r.extra, rail.Event{Kind: rail.PeerDown, Peer: peer, Err: net.ErrClosed, Proven: true})
+	r.flying = nil
+}
+
+// notes keeps the operations that were accepted, of which guess tells.
+func notes(r *buggy, peer rail.PeerID, ops []rail.Op) (int, error) {
+	n, err := r.Rail.Post(peer, ops)
+	r.flying = append(r.flying, ops[:n]...)
+	return n, err
+}
+
+// silent says nothing of operations that guess told of.
+func silent(r *buggy, e rail.Event) []rail.Event {
+	if e.Kind == rail.Completed {
+		return nil
+	}
+	return []rail.Event{e}
+}
+
+// plants are all bugs.
+func plants() []plant {
+	return slices.Concat(connectionPlants(), dataPlants(), flowPlants(), failurePlants())
+}
+
+func connectionPlants() []plant {
+	return []plant{
+		{clause: "describes itself", bug: "a name without a device", name: "buggy"},
+		{clause: "describes itself", bug: "no way to notice a death", caps: func(c *rail.Caps) { c.DeathBy = 0 }},
+		{clause: "connects", bug: "every Connect is another peer", connect: func(r *buggy, id rail.PeerID, _ []byte) (rail.PeerID, error) {
+			r.count++
+			return id + rail.PeerID(r.count/2)<<20, nil
+		}},
+		{clause: "connects", bug: "a peer is not described", peer: func(*buggy, rail.PeerID) rail.PeerInfo { return rail.PeerInfo{} }},
+		{clause: "connects from both sides at once", bug: "both connections come up", event: double(rail.PeerUp, 1)},
+		{clause: "loops back to itself", bug: "its own address is refused", connect: func(r *buggy, id rail.PeerID, address []byte) (rail.PeerID, error) {
+			if string(address) == string(r.Address()) {
+				return 0, errPlanted
+			}
+			return id, nil
+		}},
+		{clause: "nobody answers", bug: "nobody is told", event: drop(rail.PeerDown, 1)},
+		{clause: "nobody answers", bug: "the error is another", event: sometimes(rail.PeerDown, 1, func(e rail.Event) []rail.Event {
+			e.Err = errPlanted
+			return []rail.Event{e}
+		})},
+	}
+}
+
+func dataPlants() []plant {
+	return []plant{
+		{clause: "writes of all sizes", bug: "the last byte of an odd page", post: each(func(_ *buggy, o *rail.Op) {
+			if o.Length%4096 == 1 && o.Length > 1 {
+				o.Length--
+			}
+		})},
+		{clause: "writes of all sizes", bug: "memory is rounded to words", post: each(func(_ *buggy, o *rail.Op) {
+			o.RemoteAddr &^= 3
+		})},
+		{clause: "writes without bytes", bug: "nothing to write, nothing to say", post: each(func(_ *buggy, o *rail.Op) {
+			o.HasImm = o.HasImm && o.Length > 0
+		})},
+		{clause: "writes without bytes", bug: "every write has an immediate", post: each(func(_ *buggy, o *rail.Op) { o.HasImm = true })},
+		{clause: "large writes", bug: "lengths of 25 bits", post: each(func(_ *buggy, o *rail.Op) { o.Length &= 1<<25 - 1 })},
+		{clause: "immediates count once", bug: "one in 700 comes twice", event: double(rail.Immediate, 700)},
+		{clause: "immediates count once", bug: "one in 700 is lost", event: drop(rail.Immediate, 700)},
+		{clause: "immediates count once", bug: "the top byte is lost", post: each(func(_ *buggy, o *rail.Op) { o.Imm &= 1<<20 - 1 })},
+		{clause: "immediates come after their bytes", bug: "the second half comes after", network: simrail.Config{Delay: time.Millisecond},
+			post: halves, event: hide},
+		{clause: "many operations in flight", bug: "one in 900 completes twice", event: double(rail.Completed, 900)},
+		{clause: "many operations in flight", bug: "one in 900 never completes", event: drop(rail.Completed, 900)},
+		{clause: "many operations in flight", bug: "tokens of 10 bits", post: each(func(_ *buggy, o *rail.Op) { o.Token &= 1<<10 - 1 })},
+	}
+}
+
+func flowPlants() []plant {
+	return []plant{
+		{clause: "a peer that takes no turns", bug: "a full queue drops", post: func(r *buggy, peer rail.PeerID, ops []rail.Op) (int, error) {
+			_, err := r.Rail.Post(peer, ops)
+			return len(ops), err
+		}},
+		{clause: "a peer that takes no turns", bug: "fewer than granted", caps: func(c *rail.Caps) { c.MaxImmediates *= 2 }},
+		{clause: "a receiver that is stopped", bug: "a pause is a death", turn: impatient},
+		{clause: "a receiver that is stopped", bug: "the 5000th immediate is lost", event: drop(rail.Immediate, 5000)},
+		{clause: "events that do not fit", bug: "they are thrown away", turn: func(r *buggy, now time.Time, events []rail.Event) (int, time.Time) {
+			var all [64]rail.Event
+			n, next := r.Rail.Turn(now, all[:])
+			return copy(events, all[:n]), next
+		}},
+		{clause: "arming and waiting", bug: "it never notifies", arm: func(*buggy) bool { return false }, wait: func(_ *buggy, ctx context.Context) error {
+			<-ctx.Done()
+			return ctx.Err()
+		}},
+		{clause: "arming and waiting", bug: "it waits on when its context has ended", wait: func(r *buggy, ctx context.Context) error {
+			_ = r.Rail.Wait(ctx)
+			return nil
+		}},
+		{clause: "arming and waiting", bug: "room that comes back does not notify", network: simrail.Config{Immediates: 4}, arm: func(r *buggy) bool {
+			return r.Rail.Arm() && r.count == 0
+		}, wait: func(r *buggy, ctx context.Context) error {
+			if r.count > 0 { // operations that wait for room
+				<-ctx.Done()
+				return ctx.Err()
+			}
+			return r.Rail.Wait(ctx)
+		}, post: func(r *buggy, peer rail.PeerID, ops []rail.Op) (int, error) {
+			n, err := r.Rail.Post(peer, ops)
+			r.count = len(ops) - n
+			return n, err
+		}},
+		{clause: "reads", bug: "they are writes", post: each(func(_ *buggy, o *rail.Op) { o.Kind = rail.Write })},
+		{clause: "atomic operations", bug: "they add one too many", post: each(func(_ *buggy, o *rail.Op) { o.Operand++ })},
+		{clause: "atomic operations", bug: "a swap does not compare", post: each(func(_ *buggy, o *rail.Op) {
+			if o.Kind == rail.CompareSwap {
+				o.Compare = 77
+			}
+		})},
+		{clause: "messages", bug: "one in 100 is lost", event: drop(rail.Message, 100)},
+		{clause: "messages", bug: "one in 100 comes twice", event: double(rail.Message, 100)},
+		{clause: "messages", bug: "the last byte is lost", event: sometimes(rail.Message, 1, func(e rail.Event) []rail.Event {
+			e.Data = e.Data[:max(len(e.Data), 1)-1]
+			return []rail.Event{e}
+		})},
+		{clause: "messages", bug: "the caller's bytes are kept", send: func(r *buggy, peer rail.PeerID, m []byte) (bool, error) {
+			r.loot = append(r.loot, m)
+			if len(r.loot) > 1 { // it goes when the next one comes
+				return r.Rail.Send(peer, r.loot[len(r.loot)-2].([]byte))
+			}
+			return r.Rail.Send(peer, m)
+		}},
+		{clause: "messages", bug: "what is too long is cut", send: func(r *buggy, peer rail.PeerID, m []byte) (bool, error) {
+			return r.Rail.Send(peer, m[:min(len(m), r.Caps().MaxSend)])
+		}},
+	}
+}
+
+func failurePlants() []plant {
+	return []plant{
+		{clause: "operations that cannot be posted", bug: "what is too long is cut", post: each(func(r *buggy, o *rail.Op) {
+			o.Length = min(o.Length, r.Rail.Caps().MaxLength)
+		})},
+		{clause: "operations that cannot be posted", bug: "those before it are forgotten", post: func(r *buggy, peer rail.PeerID, ops []rail.Op) (int, error) {
+			n, err := r.Rail.Post(peer, ops)
+			if err != nil {
+				n = 0
+			}
+			return n, err
+		}},
+		{clause: "wrong keys", bug: "nobody is told", event: without},
+		{clause: "wrong keys", bug: "keys are not compared", post: each(func(r *buggy, o *rail.Op) { o.RemoteKey &= 0xff })},
+		{clause: "out of bounds", bug: "nobody is told", event: without},
+		{clause: "out of bounds", bug: "what fits is written", post: func(r *buggy, peer rail.PeerID, ops []rail.Op) (int, error) {
+			for i, o := range ops { // its first byte lands by another operation
+				if o.HasImm && o.Length == 8 {
+					first := o
+					first.Length, first.HasImm, first.Token = 1, false, hidden
+					_, _ = r.Rail.Post(peer, []rail.Op{first})
+					ops[i] = o
+				}
+			}
+			return r.Rail.Post(peer, ops)
+		}, event: hide},
+		{clause: "no right to it", bug: "nobody is told", event: without},
+		{clause: "memory that was taken back", bug: "nobody is told", event: without},
+		{clause: "disconnecting", bug: "the peer is not told", event: func(_ *buggy, e rail.Event) []rail.Event {
+			if errors.Is(e.Err, rail.ErrPeerClosed) {
+				e.Err = rail.ErrPeerGone
+			}
+			return []rail.Event{e}
+		}},
+		{clause: "disconnecting", bug: "it is described still", peer: remembers},
+		{clause: "disconnecting with operations in flight", bug: "they never complete", event: drop(rail.Completed, 3)},
+		{clause: "disconnecting with operations in flight", bug: "the peer is down before them", network: simrail.Config{Delay: time.Millisecond},
+			leave: early},
+		{clause: "proof that nothing lands", bug: "the proof is a guess", network: simrail.Config{Delay: 5 * time.Millisecond}, leave: guess, post: notes, event: silent},
+		{clause: "proof that nothing lands", bug: "there is none", event: func(_ *buggy, e rail.Event) []rail.Event {
+			e.Proven = false
+			return []rail.Event{e}
+		}},
+		{clause: "closing", bug: "memory that is registered does not matter", close: func(r *buggy) error {
+			_ = r.Rail.Close()
+			return nil
+		}},
+		{clause: "closing", bug: "the peer notices nothing", event: drop(rail.PeerDown, 1)},
+		{clause: "a peer is killed", bug: "an operation never completes", network: simrail.Config{Delay: time.Millisecond}, event: drop(rail.Completed, 400)},
+		{clause: "a peer is killed", bug: "it can never be connected to again", connect: func(r *buggy, id rail.PeerID, _ []byte) (rail.PeerID, error) {
+			if r.count++; r.count > 1 {
+				return 0, errPlanted
+			}
+			return id, nil
+		}},
+		{clause: "a peer is killed while both wait", bug: "nobody is told", event: drop(rail.PeerDown, 1)},
+		{clause: "a peer is killed while both wait", bug: "later than promised", caps: func(c *rail.Caps) { c.DeathWithin = -slack }},
+		{clause: "nothing leaks", bug: "a descriptor for each peer", connect: func(r *buggy, id rail.PeerID, _ []byte) (rail.PeerID, error) {
+			f, err := os.Open(os.DevNull)
+			r.loot = append(r.loot, f)
+			return id, err
+		}},
+		{clause: "nothing leaks", bug: "a goroutine for each peer", connect: func(r *buggy, id rail.PeerID, _ []byte) (rail.PeerID, error) {
+			started := make(chan struct{})
+			go func() { close(started); <-r.plant.ended }()
+			<-started
+			return id, nil
+		}},
+		{clause: "nothing leaks", bug: "memory for each peer", connect: func(r *buggy, id rail.PeerID, _ []byte) (rail.PeerID, error) {
+			r.loot = append(r.loot, make([]byte, 1<<13))
+			return id, nil
+		}},
+		{clause: "a target that computes", bug: "it is asleep", arm: func(*buggy) bool { return false }, wait: func(_ *buggy, ctx context.Context) error {
+			<-ctx.Done()
+			return ctx.Err()
+		}, network: simrail.Config{TargetDriven: true}},
+		{clause: "a receiver whose sender dies", bug: "nobody is told", event: drop(rail.PeerDown, 1)},
+	}
+}

@@ -1,0 +1,103 @@
+package railtest
+
+import (
+	"testing"
+	"time"
+
+	"github.com/weftrdma/weft/transferengine/rail"
+)
+
+// Suite says how to test a kind of rail.
+type Suite struct {
+	// Network makes a network for one clause.
+	Network func(t testing.TB) Network
+	// Virtual has rails live under a clock that moves to what is due next whenever nothing is left to do.
+	Virtual bool
+	// Kills is how many peers are killed with operations in flight, and Connects how often two rails connect and disconnect
+	// before they are looked at for what they leaked; 0 is 10 and 100.
+	Kills, Connects int
+	// Stop is how long the receiver of many immediates takes no turns, and Compute how long a target does not call the
+	// engine; 0 is 2 and 3 seconds.
+	Stop, Compute time.Duration
+	// Patience bounds every wait; 0 is a minute.
+	Patience time.Duration
+}
+
+// Network is where rails reach one another.
+type Network struct {
+	// Opener makes the opener of one more rail.
+	Opener func() rail.Opener
+	// Kill ends the process of the rail at an address, for rails that do not leave this process. Otherwise Child is the
+	// name under which the test main has [Peer], with the arguments for it.
+	Kill      func(address []byte)
+	Child     string
+	ChildArgs []string
+}
+
+func (s Suite) withDefaults() Suite {
+	orDefault(&s.Kills, 10)
+	orDefault(&s.Connects, 100)
+	orDefault(&s.Stop, 2*time.Second)
+	orDefault(&s.Compute, 3*time.Second)
+	orDefault(&s.Patience, time.Minute)
+	return s
+}
+
+func orDefault[T comparable](field *T, value T) {
+	var zero T
+	if *field == zero {
+		*field = value
+	}
+}
+
+// clause is one thing that a rail has to do.
+type clause struct {
+	name  string
+	check func(w *world)
+}
+
+// clauses are all of them.
+func clauses() []clause {
+	return []clause{
+		{"describes itself", describesItself},
+		{"connects", connects},
+		{"connects from both sides at once", connectsFromBothSides},
+		{"loops back to itself", loopsBack},
+		{"nobody answers", nobodyAnswers},
+		{"writes of all sizes", writesOfAllSizes},
+		{"writes without bytes", writesWithoutBytes},
+		{"large writes", largeWrites},
+		{"immediates count once", immediatesCountOnce},
+		{"immediates come after their bytes", immediatesAfterBytes},
+		{"many operations in flight", manyInFlight},
+		{"a peer that takes no turns", fullQueues},
+		{"a receiver that is stopped", stoppedReceiver},
+		{"events that do not fit", eventsThatDoNotFit},
+		{"arming and waiting", armingAndWaiting},
+		{"reads", reads},
+		{"atomic operations", atomics},
+		{"messages", messages},
+		{"operations that cannot be posted", badPosts},
+		{"wrong keys", wrongKeys},
+		{"out of bounds", outOfBounds},
+		{"no right to it", noRight},
+		{"memory that was taken back", deregistered},
+		{"disconnecting", disconnecting},
+		{"disconnecting with operations in flight", disconnectingInFlight},
+		{"proof that nothing lands", proof},
+		{"closing", closing},
+		{"a peer is killed", killedInFlight},
+		{"a peer is killed while both wait", killedWhileWaiting},
+		{"nothing leaks", nothingLeaks},
+		{"a target that computes", targetThatComputes},
+		{"a receiver whose sender dies", receiverIsTold},
+	}
+}
+
+// Run tries every clause as a subtest.
+func Run(t *testing.T, s Suite) {
+	s = s.withDefaults()
+	for _, c := range clauses() {
+		t.Run(c.name, func(t *testing.T) { c.check(newWorld(t, &s)) })
+	}
+}
