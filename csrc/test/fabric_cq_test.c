@@ -101,7 +101,10 @@ static void error_stands_where_it_came(void)
 
     for (int at = 0; at < 60; at++) {
         fill(60, at, sizeof(struct fi_cq_data_entry));
-        CHECK_EQ(weft_fi_cq_poll(&tx, got, 60, 0), 60);
+        int n = weft_fi_cq_poll(&tx, got, 60, 0); /* as a rule up to the error, which ends a read of the queue */
+        CHECK(n == 60 || n == at);
+        if (n < 60)
+            CHECK_EQ(weft_fi_cq_poll(&tx, got + n, 60, 0), 60 - n);
         for (int i = 0; i < 60; i++) {
             CHECK_EQ(got[i].id, 1000 + i);
             CHECK_EQ(got[i].err, i == at ? FI_ETRUNC : 0);
