@@ -93,7 +93,7 @@ func cQPCrossings(unsafe.Pointer) uint64                                        
 func cSetMaxMessage(unsafe.Pointer, uint32)                                         {}
 func cPostSend(unsafe.Pointer, []SendWR, []SGE) (int, int)                          { return 0, 0 }
 func cPostRecv(unsafe.Pointer, []RecvWR, []SGE) (int, int)                          { return 0, 0 }
-func cPostSentinel(unsafe.Pointer, uint64) int                                      { return 0 }
+func cPostMark(unsafe.Pointer, bool, uint64, AHRef) int                             { return 0 }
 func cBindMW(unsafe.Pointer, unsafe.Pointer, unsafe.Pointer, *mwBind) (uint32, int) { return 0, 0 }
 func cCreateSRQ(unsafe.Pointer, *srqAttr) (unsafe.Pointer, error)                   { return nil, errNone }
 func cDestroySRQ(unsafe.Pointer) error                                              { return errNone }

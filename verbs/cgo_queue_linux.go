@@ -184,8 +184,12 @@ func cPostRecv(qp unsafe.Pointer, wrs []RecvWR, sges []SGE) (accepted, result in
 	return int(p.accepted), int(p.result)
 }
 
-func cPostSentinel(qp unsafe.Pointer, id uint64) int {
-	return int(C.weft_qp_post_sentinel((*C.struct_weft_qp)(qp), C.uint64_t(id)))
+func cPostMark(qp unsafe.Pointer, recv bool, id uint64, ah AHRef) int {
+	toRecv := C.int(0)
+	if recv {
+		toRecv = 1
+	}
+	return int(C.weft_qp_post_mark((*C.struct_weft_qp)(qp), toRecv, C.uint64_t(id), C.uint64_t(ah)))
 }
 
 func cBindMW(qp, mw, mr unsafe.Pointer, bind *mwBind) (rkey uint32, result int) {

@@ -523,28 +523,6 @@ func TestNullLIDRouting(t *testing.T) {
 	require.Equal(t, verbs.AHConfig{Port: 1, RemoteLID: 0xc002, Path: path}, attr.Path)
 }
 
-func TestNullDrain(t *testing.T) {
-	n := newNull(t, nil)
-	a, b := n.connected(t)
-	n.null.Hold()
-	_, err := a.PostSend(sends(64), nil) // full, so that the last request has to wait for room
-	require.NoError(t, err)
-	require.NoError(t, n.null.Complete(n.cq.Raw(), cgotest.Completion{ID: 1000, QPN: b.Num()}))
-	var ids []uint64
-	require.NoError(t, a.Drain(rdmatest.Context(t, 20*time.Second), func(wc *verbs.WC) { ids = append(ids, wc.ID) }))
-	require.Len(t, ids, 65)
-	require.Contains(t, ids, uint64(1000), "a completion of another queue pair is not lost")
-
-	n.null.Fail("post_send", 0, int(syscall.EIO), 0)
-	require.ErrorIs(t, b.Drain(rdmatest.Context(t, 20*time.Second), func(*verbs.WC) {}), syscall.EIO)
-	stuck, _ := n.connected(t)
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
-	defer cancel()
-	n.null.Fail("ibv_modify_qp", 0, 0, 0) // says that it did
-	require.ErrorIs(t, stuck.Drain(ctx, func(*verbs.WC) {}), context.DeadlineExceeded)
-	require.ErrorIs(t, n.datagrams(t).Drain(t.Context(), nil), syscall.EINVAL)
-}
-
 func TestNullSharedChannel(t *testing.T) {
 	n := newNull(t, nil)
 	channel, err := n.ctx.CreateCompChannel()

@@ -2,7 +2,6 @@ package verbs_test
 
 import (
 	"encoding/binary"
-	"errors"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -257,28 +256,6 @@ func TestTemplate(t *testing.T) {
 		}
 	}
 	require.Equal(t, uint64(2), template.Crossings())
-}
-
-func TestDrain(t *testing.T) {
-	n := newNode(t)
-	a, _ := n.joined(t, verbs.QPConfig{Type: verbs.RC, MaxSendWR: 32, MaxRecvWR: 4})
-	_, mr := n.region(t, 1<<20, allAccess)
-	_, err := a.PostRecv([]verbs.RecvWR{{ID: 1000}}, nil)
-	require.NoError(t, err)
-	wrs, sges := make([]verbs.SendWR, 16), make([]verbs.SGE, 16)
-	for i := range wrs {
-		wrs[i] = verbs.SendWR{ID: uint64(i), Opcode: verbs.OpWrite, NumSGE: 1, RemoteAddr: mr.Addr(), RKey: mr.RKey(), Flags: verbs.SendSignaled}
-		sges[i] = sge(mr, 0, 1<<16)
-	}
-	_, err = a.PostSend(wrs, sges)
-	require.NoError(t, err)
-	seen := map[uint64]error{}
-	require.NoError(t, a.Drain(rdmatest.Context(t, 20e9), func(wc *verbs.WC) { seen[wc.ID] = wc.Err() }))
-	for i := range wrs {
-		err, completed := seen[uint64(i)]
-		require.True(t, completed, "request %d", i)
-		require.True(t, err == nil || errors.Is(err, verbs.ErrFlushed), "%v", err)
-	}
 }
 
 // A peer that posts no receive: the retries run out, and the error says so.

@@ -190,11 +190,14 @@ void weft_qp_post_send(struct weft_qp *qp, const struct weft_send_wr *wrs, uint3
     *posted = (struct weft_posted){.result = rc, .accepted = accepted};
 }
 
-int weft_qp_post_sentinel(struct weft_qp *qp, uint64_t id)
+int weft_qp_post_mark(struct weft_qp *qp, int recv, uint64_t id, uint64_t ah)
 {
     struct ibv_send_wr *bad, wr = {.wr_id = id, .opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED};
+    struct ibv_recv_wr *bad_recv, recv_wr = {.wr_id = id};
+    if (qp->limits.type == IBV_QPT_UD)
+        wr.wr.ud.ah = (struct ibv_ah *)(uintptr_t)ah;
     weft_lock(&qp->lock);
-    int rc = WEFT_CALL(ibv_post_send(qp->qp, &wr, &bad));
+    int rc = WEFT_CALL(recv ? ibv_post_recv(qp->qp, &recv_wr, &bad_recv) : ibv_post_send(qp->qp, &wr, &bad));
     weft_unlock(&qp->lock);
     return rc;
 }

@@ -153,9 +153,11 @@ void weft_qp_post_send(struct weft_qp *qp, const struct weft_send_wr *wrs, uint3
 void weft_qp_post_recv(struct weft_qp *qp, const struct weft_recv_wr *wrs, uint32_t n, const struct weft_sge *sges,
                        uint32_t num_sge, struct weft_posted *posted);
 
-/* Posts a send without bytes that completes after everything before it, also where the queue pair takes no more posts.
+/*
+ * Posts a send or receive without bytes that completes after everything before it in its queue, also where the queue
+ * pair takes no more posts. ah is for UD. Returns the result of a post.
  */
-int weft_qp_post_sentinel(struct weft_qp *qp, uint64_t id);
+int weft_qp_post_mark(struct weft_qp *qp, int recv, uint64_t id, uint64_t ah);
 
 /* Posts the binding of a memory window; *rkey is its new key. Returns the result of a post. */
 int weft_qp_bind_mw(struct weft_qp *qp, struct ibv_mw *mw, struct ibv_mr *mr, const struct weft_mw_bind *bind,
