@@ -18,14 +18,24 @@ func TestWritesAndCountsAllocateNothing(t *testing.T) {
 	w.Shards = 3
 	paged := transferengine.PagedWrite{Peer: p.toB, Source: p.source, SourceStride: 4096, SourcePages: pages,
 		Dest: &p.descriptor, DestStride: 4096, DestPages: pages, PageLength: 4096, Imm: 8, HasImm: true, Shards: 2}
+	scatter := transferengine.Scatter{Source: p.source, Imm: 8, HasImm: true}
+	for range 5 {
+		scatter.Targets = append(scatter.Targets, transferengine.ScatterTarget{Peer: p.toB, Dest: &p.descriptor, Length: 8})
+	}
+	read := transferengine.Read{Peer: p.toB, Source: &p.descriptor, Dest: p.source, Length: 64}
 	c, d := p.a.Counter(7), p.a.Counter(8)
 	from := []*transferengine.Peer{p.toB}
 	ctx := t.Context()
 	require.Zero(t, testing.AllocsPerRun(1000, func() {
 		for i := range transfers {
-			if i%2 == 0 {
+			switch i % 5 {
+			case 0:
+				_ = p.a.Read(&transfers[i], read)
+			case 1:
+				_ = p.a.Scatter(&transfers[i], scatter)
+			case 2, 3:
 				_ = p.a.Write(&transfers[i], w)
-			} else {
+			case 4:
 				_ = p.a.WritePages(&transfers[i], paged)
 			}
 		}
@@ -35,7 +45,7 @@ func TestWritesAndCountsAllocateNothing(t *testing.T) {
 				t.Fatal("a transfer failed")
 			}
 		}
-		if c.Wait(ctx, 15, from...) != nil || d.Wait(ctx, 10) != nil {
+		if c.Wait(ctx, 12, from...) != nil || d.Wait(ctx, 2*2+2*5) != nil {
 			t.Fatal("immediates are missing")
 		}
 	}))

@@ -1,4 +1,4 @@
-// Package transferengine moves memory between processes by RDMA: one-sided writes whose arrival the target counts.
+// Package transferengine moves memory between processes by RDMA: one-sided writes whose arrival the target counts, and reads.
 //
 // An [Engine] opens the NICs that its [Config] names, registers memory as [Region], connects to other engines, each a
 // [Peer], and writes from its own regions to places that a peer described with a [Descriptor]. A write may carry an
@@ -19,12 +19,26 @@
 // Bounds and rights are checked against the descriptor before anything is sent. A request that fails says in a
 // [*TransferError] whether its bytes may have arrived.
 //
+// A scatter is one request to many peers: it is done when all of them are, and a peer that fails takes nothing from the
+// others.
+//
+// # Limits
+//
+// A request that finds the queue full, or too many requests to its peer in flight, is refused with [ErrQueueFull] at once;
+// Config.QueueDepth, MaxTransfers and MaxPeerTransfers say when. What is accepted goes to the NIC as its queues, the peer's
+// grants, and Config.MaxOperations and MaxPeerOperations allow; a peer that answers nothing therefore costs the others
+// neither queue nor NIC.
+//
+// Every request has a deadline: its Timeout, or Config.TransferTimeout. One that missed it before anything was posted, or
+// after all that was posted completed, ends by itself. Operations that the NIC still has, and with them the memory, can
+// only be had back by giving up the peer; its [Peer.Err] then says why.
+//
 // # Ownership
 //
 // A Region's memory must stay in place until the Region is closed. From a request until its Transfer is done, the source
-// range must not change, and a page list must not either. A Transfer belongs to its caller, who may use it again for
+// range must not change, a page list must not either, and the destination of a read must not be used. A Transfer belongs to its caller, who may use it again for
 // another request once it is done; so requests allocate nothing. The other fields of a request, the Descriptor among
-// them, are read before Write returns. A region cannot be closed while a transfer reads from it, nor an engine while it
+// them, are read before Write returns. A region cannot be closed while a transfer uses it, nor an engine while it
 // has regions.
 //
 // A Wait that ends with its context takes nothing back: the transfer goes on, and the memory stays the NIC's.

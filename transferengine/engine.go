@@ -24,6 +24,14 @@ type Config struct {
 	QueueDepth int
 	// MaxTransfers is how many requests the worker has under way at once, at most 1<<20; zero is 4096.
 	MaxTransfers int
+	// MaxPeerTransfers is how many of these may be with one peer, so that one that answers nothing does not take the others'
+	// places; zero is a quarter of MaxTransfers, but at least 64. Those that wait for the worker count too.
+	MaxPeerTransfers int
+	// MaxOperations is how many writes and reads the NIC has at once, and MaxPeerOperations how many of them are with one
+	// peer; zero is 8192 and 512. The NIC may take less.
+	MaxOperations, MaxPeerOperations int
+	// TransferTimeout is how long a request may take that names no limit of its own; zero is 30 seconds.
+	TransferTimeout time.Duration
 	// MaxImmediates is how many distinct values of immediates, not yet taken by a Wait, are kept for one peer; zero is
 	// 65536. A peer that sends more is given up, since it would fill memory.
 	MaxImmediates int
@@ -49,14 +57,21 @@ func (c *Config) validate() error {
 		return fmt.Errorf("Config.QueueDepth is %d, not 0 to %d: %w", c.QueueDepth, maxTransfers, syscall.EINVAL)
 	case c.MaxTransfers < 0 || c.MaxTransfers > maxTransfers:
 		return fmt.Errorf("Config.MaxTransfers is %d, not 0 to %d: %w", c.MaxTransfers, maxTransfers, syscall.EINVAL)
+	case c.MaxPeerTransfers < 0 || c.MaxOperations < 0 || c.MaxPeerOperations < 0:
+		return fmt.Errorf("Config.MaxPeerTransfers %d, MaxOperations %d or MaxPeerOperations %d is less than 0: %w",
+			c.MaxPeerTransfers, c.MaxOperations, c.MaxPeerOperations, syscall.EINVAL)
 	case c.MaxImmediates < 0:
 		return fmt.Errorf("Config.MaxImmediates is %d, less than 0: %w", c.MaxImmediates, syscall.EINVAL)
-	case c.ConnectTimeout < 0 || c.CloseTimeout < 0:
-		return fmt.Errorf("Config.ConnectTimeout %v or CloseTimeout %v is less than 0: %w",
-			c.ConnectTimeout, c.CloseTimeout, syscall.EINVAL)
+	case c.TransferTimeout < 0 || c.ConnectTimeout < 0 || c.CloseTimeout < 0:
+		return fmt.Errorf("Config.TransferTimeout %v, ConnectTimeout %v or CloseTimeout %v is less than 0: %w",
+			c.TransferTimeout, c.ConnectTimeout, c.CloseTimeout, syscall.EINVAL)
 	}
 	orDefault(&c.QueueDepth, 1024)
 	orDefault(&c.MaxTransfers, 4096)
+	orDefault(&c.MaxPeerTransfers, max(c.MaxTransfers/4, 64))
+	orDefault(&c.MaxOperations, 8192)
+	orDefault(&c.MaxPeerOperations, 512)
+	orDefault(&c.TransferTimeout, 30*time.Second)
 	orDefault(&c.MaxImmediates, 1<<16)
 	orDefault(&c.ConnectTimeout, 10*time.Second)
 	orDefault(&c.CloseTimeout, 5*time.Second)

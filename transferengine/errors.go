@@ -6,9 +6,17 @@ import (
 	"net"
 )
 
-// ErrQueueFull is the error of a request that found the engine's queue full: wait for a transfer in flight, then repeat
-// it. Config.QueueDepth and Config.MaxTransfers set the limit.
+// ErrQueueFull is the error of a request that found the engine's queue full, or too many requests to its peer in flight:
+// wait for a transfer in flight, then repeat it. Config.QueueDepth, MaxTransfers and MaxPeerTransfers set the limits.
 var ErrQueueFull = errors.New("queue is full")
+
+// What requests ask for.
+const (
+	opWrite   = "write"
+	opPages   = "write of pages"
+	opRead    = "read"
+	opScatter = "scatter"
+)
 
 // Outcome says what is known of the bytes of a transfer that failed.
 type Outcome uint8
@@ -33,7 +41,9 @@ func (o Outcome) String() string {
 
 // TransferError is the error of a transfer. It always names the peer, the NIC and what happened.
 type TransferError struct {
-	// Peer is the target.
+	// Op is what was asked for: "write", "write of pages", "read" or "scatter".
+	Op string
+	// Peer is the one that it failed with; nil when a Wait for a scatter ended, and not the scatter.
 	Peer *Peer
 	// Rail is the NIC that carried the transfer: "verbs:rxe0".
 	Rail string
@@ -42,7 +52,8 @@ type TransferError struct {
 	// InFlight is set when only a Wait ended and not the transfer: its memory still belongs to the NIC. Otherwise the
 	// memory may be used again.
 	InFlight bool
-	// Cause is what happened: one of package rail's errors, net.ErrClosed, or the error of a context.
+	// Cause is what happened: one of package rail's errors, net.ErrClosed, os.ErrDeadlineExceeded for its own deadline, or
+	// the error of a context.
 	Cause error
 }
 
@@ -52,7 +63,14 @@ func (e *TransferError) Error() string {
 	if e.InFlight {
 		state = "still in flight"
 	}
-	return fmt.Sprintf("write to %v over %s: %s: %v", e.Peer, e.Rail, state, e.Cause)
+	with := ""
+	if e.Peer != nil {
+		with = fmt.Sprintf(" to %v", e.Peer)
+		if e.Op == opRead {
+			with = fmt.Sprintf(" from %v", e.Peer)
+		}
+	}
+	return fmt.Sprintf("%s%s over %s: %s: %v", e.Op, with, e.Rail, state, e.Cause)
 }
 
 // Unwrap returns the cause.

@@ -17,6 +17,8 @@ type Peer struct {
 	incarnation rail.Incarnation
 	path        *path // the worker's
 
+	transfers atomic.Int64 // in flight
+
 	lost atomic.Bool // set after err, before done is closed
 	err  error
 	done chan struct{}

@@ -5,7 +5,7 @@ import "github.com/weftrdma/weft/transferengine/rail"
 // shardAlign keeps the cuts between shards at whole packets of the largest MTU in use.
 const shardAlign = 4096
 
-// plan says which writes a request is made of. A request is a list of pieces (the pages, or one for each shard that has
+// plan says which operations a request to one peer is made of: writes, or reads, which have no immediates. A request is a list of pieces (the pages, or one for each shard that has
 // bytes), shards are runs of consecutive pieces, and a piece larger than the rail's largest message is cut into chunks.
 // It does not change; a [cursor] says how far it was posted.
 //
@@ -17,6 +17,7 @@ type plan struct {
 	remote, remoteKey         uint64
 	empty                     uint64 // remote address for writes without bytes: some NICs check even those
 	localStride, remoteStride uint64
+	kind                      rail.OpKind
 	localPages, remotePages   []uint32 // numbers of the pieces; nil: 0, 1, 2 …
 
 	pieces, perShard        uint64
@@ -115,7 +116,7 @@ func (p *plan) chunk(c *cursor, w *rail.Op, end uint64) (final bool) {
 	length := p.length(c.piece)
 	size := min(length-c.offset, p.maxLength)
 	*w = rail.Op{
-		LocalAddr: p.local + local*p.localStride + c.offset, LocalKey: p.localKey,
+		Kind: p.kind, LocalAddr: p.local + local*p.localStride + c.offset, LocalKey: p.localKey,
 		RemoteAddr: p.remote + remote*p.remoteStride + c.offset, RemoteKey: p.remoteKey,
 		Length: size,
 	}

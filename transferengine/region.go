@@ -30,7 +30,7 @@ type Region struct {
 	mem          []byte // keeps the memory alive
 	registration rail.Registration
 	descriptor   Descriptor
-	uses         atomic.Int64 // transfers in flight that read from it; far below zero once it is closed
+	uses         atomic.Int64 // transfers in flight that use it; far below zero once it is closed
 }
 
 // Register lets the engine's NICs use mem, of which access says what peers may do. The memory must stay in place until
@@ -79,11 +79,11 @@ func (r *Region) String() string {
 }
 
 // Close takes the memory away from the NICs; peers that go on using its descriptor are refused by them. While transfers
-// read from it the error wraps syscall.EBUSY and nothing changes. Closing again returns nil.
+// of this engine use it the error wraps syscall.EBUSY and nothing changes. Closing again returns nil.
 func (r *Region) Close() error {
 	if !r.uses.CompareAndSwap(0, regionClosed) {
 		if n := r.uses.Load(); n > 0 {
-			return fmt.Errorf("close %v: %d transfers in flight read from it, wait for them: %w", r, n, syscall.EBUSY)
+			return fmt.Errorf("close %v: %d transfers in flight use it, wait for them: %w", r, n, syscall.EBUSY)
 		}
 		return r.life.Close() // waits for the Close at work
 	}

@@ -6,6 +6,9 @@ import (
 	"math/bits"
 	"slices"
 	"syscall"
+	"time"
+
+	"github.com/weftrdma/weft/transferengine/rail"
 )
 
 // MaxShards is the most shards that a request can have.
@@ -29,6 +32,8 @@ type Write struct {
 	// Shards is into how many parts the bytes are cut, from 1 to [MaxShards]; zero is 1. Parts without bytes still send
 	// their immediate.
 	Shards int
+	// Timeout is how long it may take from when the worker takes it; zero is Config.TransferTimeout.
+	Timeout time.Duration
 }
 
 // PagedWrite is a write of pages: for each i the PageLength bytes at SourceOffset + SourceStride·SourcePages[i] of the
@@ -52,6 +57,50 @@ type PagedWrite struct {
 	// Shards is into how many parts of consecutive pages the list is cut, from 1 to [MaxShards]; zero is 1. Parts
 	// without pages still send their immediate.
 	Shards int
+	// Timeout is how long it may take from when the worker takes it; zero is Config.TransferTimeout.
+	Timeout time.Duration
+}
+
+// Read is a read of Length contiguous bytes from the memory of a peer to a region of this engine.
+type Read struct {
+	// Peer is whose memory is read.
+	Peer *Peer
+	// Source is where the bytes are, from SourceOffset on. It is needed even when Length is 0.
+	Source       *Descriptor
+	SourceOffset uint64
+	// Dest is where they go, from DestOffset on. It may be nil when Length is 0.
+	Dest       *Region
+	DestOffset uint64
+	// Length is in bytes.
+	Length uint64
+	// Timeout is how long it may take from when the worker takes it; zero is Config.TransferTimeout.
+	Timeout time.Duration
+}
+
+// Scatter is a write from one region to many peers, with the same immediate.
+type Scatter struct {
+	// Source is where the bytes are. It may be nil when there are none.
+	Source *Region
+	// Targets are the peers, at least one, and what goes to each. A peer may be there several times.
+	Targets []ScatterTarget
+	// Imm arrives at the counter of that value of every target exactly Shards times, if HasImm is set.
+	Imm    uint32
+	HasImm bool
+	// Shards is into how many parts the bytes of each target are cut, from 1 to [MaxShards]; zero is 1. Parts without bytes
+	// still send their immediate.
+	Shards int
+	// Timeout is how long each target may take from when the worker takes it; zero is Config.TransferTimeout.
+	Timeout time.Duration
+}
+
+// ScatterTarget is what goes to one peer of a Scatter: Length bytes from SourceOffset of the source to DestOffset of Dest,
+// which is needed even when Length is 0.
+type ScatterTarget struct {
+	Peer         *Peer
+	SourceOffset uint64
+	Dest         *Descriptor
+	DestOffset   uint64
+	Length       uint64
 }
 
 // Write starts a write, whose end t tells. It allocates nothing and does not block. Errors are of the request itself, and
@@ -60,10 +109,10 @@ type PagedWrite struct {
 func (e *Engine) Write(t *Transfer, w Write) error {
 	p, err := e.planWrite(&w)
 	if err == nil {
-		err = e.start(t, w.Peer, w.Source, &p)
+		err = e.start(t, opWrite, w.Timeout, w.Peer, w.Source, &p)
 	}
 	if err != nil {
-		return wrapRequest("write", w.Peer, err)
+		return wrapRequest(opWrite, w.Peer, err)
 	}
 	return nil
 }
@@ -73,10 +122,23 @@ func (e *Engine) Write(t *Transfer, w Write) error {
 func (e *Engine) WritePages(t *Transfer, w PagedWrite) error {
 	p, err := e.planPages(&w)
 	if err == nil {
-		err = e.start(t, w.Peer, w.Source, &p)
+		err = e.start(t, opPages, w.Timeout, w.Peer, w.Source, &p)
 	}
 	if err != nil {
-		return wrapRequest("write pages", w.Peer, err)
+		return wrapRequest(opPages, w.Peer, err)
+	}
+	return nil
+}
+
+// Read starts a read, whose end t tells: then the bytes are in the region, which must not be used before. Otherwise it is as
+// [Engine.Write]. On a NIC that cannot read the error wraps errors.ErrUnsupported.
+func (e *Engine) Read(t *Transfer, r Read) error {
+	p, err := e.planRead(&r)
+	if err == nil {
+		err = e.start(t, opRead, r.Timeout, r.Peer, r.Dest, &p)
+	}
+	if err != nil {
+		return wrapRequest(opRead, r.Peer, err)
 	}
 	return nil
 }
@@ -86,30 +148,50 @@ func wrapRequest(op string, peer *Peer, err error) error {
 	if named := new(*TransferError); errors.As(err, named) || peer == nil {
 		return err
 	}
-	return fmt.Errorf("%s to %v: %w", op, peer, err)
+	preposition := "to"
+	if op == opRead {
+		preposition = "from"
+	}
+	return fmt.Errorf("%s %s %v: %w", op, preposition, peer, err)
 }
 
 // planWrite checks a write and lays it out.
 func (e *Engine) planWrite(w *Write) (p plan, err error) {
-	if err := e.checkTarget(w.Peer, w.Source, w.Dest, w.Length > 0); err != nil {
-		return p, err
+	err = e.planRange(&p, rail.Write, w.Peer, w.Source, w.SourceOffset, w.Dest, w.DestOffset, w.Length, w.Shards)
+	p.imm, p.hasImm = w.Imm, w.HasImm
+	return p, err
+}
+
+// planRead checks a read and lays it out.
+func (e *Engine) planRead(r *Read) (p plan, err error) {
+	if !e.worker.caps.Read {
+		return p, fmt.Errorf("%s does not read: %w", e.worker.name, errors.ErrUnsupported)
 	}
-	if err := checkRange("destination", w.DestOffset, w.Length, w.Dest.length); err != nil {
-		return p, err
+	return p, e.planRange(&p, rail.Read, r.Peer, r.Dest, r.DestOffset, r.Source, r.SourceOffset, r.Length, 1)
+}
+
+// planRange checks a request for contiguous bytes and lays it out, but for the immediate.
+func (e *Engine) planRange(p *plan, kind rail.OpKind, peer *Peer, local *Region, localOffset uint64, remote *Descriptor,
+	remoteOffset, length uint64, shards int) error {
+	if err := e.checkEnds(kind, peer, local, remote, length > 0); err != nil {
+		return err
 	}
-	if w.Source != nil {
-		if err := checkRange("source", w.SourceOffset, w.Length, w.Source.descriptor.length); err != nil {
-			return p, err
+	localIs, remoteIs := roles(kind)
+	if err := checkRange(remoteIs, remoteOffset, length, remote.length); err != nil {
+		return err
+	}
+	if local != nil {
+		if err := checkRange(localIs, localOffset, length, local.descriptor.length); err != nil {
+			return err
 		}
 	}
-	if err := e.layOut(&p, w.Source, w.Dest, w.Shards); err != nil {
-		return p, err
+	if err := e.layOut(p, kind, local, remote, shards); err != nil {
+		return err
 	}
-	p.imm, p.hasImm = w.Imm, w.HasImm
-	p.local += w.SourceOffset
-	p.remote += w.DestOffset
-	p.cutBytes(w.Length)
-	return p, nil
+	p.local += localOffset
+	p.remote += remoteOffset
+	p.cutBytes(length)
+	return nil
 }
 
 // planPages checks a write of pages and lays it out.
@@ -119,7 +201,7 @@ func (e *Engine) planPages(w *PagedWrite) (p plan, err error) {
 			len(w.SourcePages), len(w.DestPages), syscall.EINVAL)
 	}
 	bytes := w.PageLength > 0 && len(w.SourcePages) > 0
-	if err := e.checkTarget(w.Peer, w.Source, w.Dest, bytes); err != nil {
+	if err := e.checkEnds(rail.Write, w.Peer, w.Source, w.Dest, bytes); err != nil {
 		return p, err
 	}
 	if bytes {
@@ -132,7 +214,7 @@ func (e *Engine) planPages(w *PagedWrite) (p plan, err error) {
 			return p, err
 		}
 	}
-	if err := e.layOut(&p, w.Source, w.Dest, w.Shards); err != nil {
+	if err := e.layOut(&p, rail.Write, w.Source, w.Dest, w.Shards); err != nil {
 		return p, err
 	}
 	p.imm, p.hasImm = w.Imm, w.HasImm
@@ -145,36 +227,49 @@ func (e *Engine) planPages(w *PagedWrite) (p plan, err error) {
 	return p, nil
 }
 
-// checkTarget checks who and what a request names.
-func (e *Engine) checkTarget(peer *Peer, source *Region, dest *Descriptor, bytes bool) error {
+// roles says what local and remote memory are to an operation.
+func roles(kind rail.OpKind) (local, remote string) {
+	if kind == rail.Read {
+		return "destination", "source"
+	}
+	return "source", "destination"
+}
+
+// checkEnds checks who and what a request names.
+func (e *Engine) checkEnds(kind rail.OpKind, peer *Peer, local *Region, remote *Descriptor, bytes bool) error {
+	localIs, remoteIs := roles(kind)
+	need, right := RemoteWrite, "writes"
+	if kind == rail.Read {
+		need, right = RemoteRead, "reads"
+	}
 	switch {
 	case !e.worker.owns(peer):
 		return fmt.Errorf("the peer is not one of this engine: %w", syscall.EINVAL)
-	case dest == nil || dest.rails == 0:
-		return fmt.Errorf("the destination is empty: %w", syscall.EINVAL)
-	case dest.owner != peer.incarnation:
-		return fmt.Errorf("the destination is memory of engine %x, the peer is %x: %w",
-			dest.owner[:4], peer.incarnation[:4], syscall.EINVAL)
-	case dest.access&RemoteWrite == 0:
-		return fmt.Errorf("the destination does not allow remote writes: %w", syscall.EACCES)
-	case source == nil && bytes:
-		return fmt.Errorf("there are bytes to write and no source: %w", syscall.EINVAL)
-	case source != nil && source.engine != e:
-		return fmt.Errorf("the source is not a region of this engine: %w", syscall.EINVAL)
+	case remote == nil || remote.rails == 0:
+		return fmt.Errorf("the %s is empty: %w", remoteIs, syscall.EINVAL)
+	case remote.owner != peer.incarnation:
+		return fmt.Errorf("the %s is memory of engine %x, the peer is %x: %w",
+			remoteIs, remote.owner[:4], peer.incarnation[:4], syscall.EINVAL)
+	case remote.access&need == 0:
+		return fmt.Errorf("the %s does not allow remote %s: %w", remoteIs, right, syscall.EACCES)
+	case local == nil && bytes:
+		return fmt.Errorf("there are bytes and no %s: %w", localIs, syscall.EINVAL)
+	case local != nil && local.engine != e:
+		return fmt.Errorf("the %s is not a region of this engine: %w", localIs, syscall.EINVAL)
 	}
 	return nil
 }
 
 // layOut fills in what all requests have.
-func (e *Engine) layOut(p *plan, source *Region, dest *Descriptor, shards int) error {
+func (e *Engine) layOut(p *plan, kind rail.OpKind, local *Region, remote *Descriptor, shards int) error {
 	if shards < 0 || shards > MaxShards {
 		return fmt.Errorf("%d shards, not 1 to %d: %w", shards, MaxShards, syscall.EINVAL)
 	}
-	p.shards = uint64(max(shards, 1))
+	p.kind, p.shards = kind, uint64(max(shards, 1))
 	p.maxLength, p.ordered = e.worker.caps.MaxLength, e.worker.caps.Ordered
-	p.empty, p.remote, p.remoteKey = dest.base, dest.base, dest.keys[0]
-	if source != nil {
-		p.local, p.localKey = source.descriptor.base, source.registration.LocalKey()
+	p.empty, p.remote, p.remoteKey = remote.base, remote.base, remote.keys[0]
+	if local != nil {
+		p.local, p.localKey = local.descriptor.base, local.registration.LocalKey()
 	}
 	return nil
 }

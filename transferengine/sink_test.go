@@ -106,7 +106,7 @@ func toRail(t testing.TB, s *sink, driven bool) *pair {
 	p.source = register(t, p.a, make([]byte, 1<<20))
 	one := []byte{0, 0, 0, 0, 0, 0, 0, 1}
 	require.NoError(t, p.descriptor.UnmarshalBinary(message("WtDS", field(1, make([]byte, 16)...),
-		field(2, append(one, 0, 0, 0, 0, 0, 16, 0, 0)...), field(3, 1), field(4, one...), field(5, one...))))
+		field(2, append(one, 0, 0, 0, 0, 0, 16, 0, 0)...), field(3, 3), field(4, one...), field(5, one...))))
 	return p
 }
 

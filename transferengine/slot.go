@@ -6,24 +6,26 @@ import (
 	"github.com/weftrdma/weft/transferengine/rail"
 )
 
-// slot has what the worker knows of a transfer that it has under way.
+// slot has what the worker knows of a transfer to one peer that it has under way.
 type slot struct {
 	index       uint32
 	generation  uint32 // of the slot's use: what a late completion of an earlier one is told apart by
 	transfer    *Transfer
+	plan        *plan // one of the transfer's
 	path        *path
 	cursor      cursor
-	outstanding uint64 // writes that the rail has
-	posted      bool   // any write was
+	deadline    int64  // in nanoseconds, as worker.nano
+	outstanding uint64 // operations that the rail has
+	posted      bool   // any operation was
 	queued      bool   // in the path's queue
 	next        *slot  // there
-	err         error  // of the first write that failed: no more are posted
+	err         error  // of the first operation that failed: no more are posted
 }
 
 // run is the part of a batch that is one transfer's.
 type run struct {
 	slot  *slot
-	n     int    // writes
+	n     int    // operations
 	after cursor // once all of them are accepted
 }
 
@@ -46,8 +48,14 @@ func (w *worker) enqueue(s *slot) {
 	}
 }
 
-// post posts one batch to every path that has something to post.
+// post posts one batch to every path that has something to post. Whoever came first in one turn comes last in the next,
+// since the rail's credit may not suffice for all.
 func (w *worker) post() (did int) {
+	if n := len(w.ready); n > 1 {
+		first := w.ready[0]
+		copy(w.ready, w.ready[1:])
+		w.ready[n-1] = first
+	}
 	for i := 0; i < len(w.ready); {
 		p := w.ready[i]
 		did += w.postTo(p)
@@ -72,7 +80,7 @@ func (w *worker) postTo(p *path) (did int) {
 		accepted, err = w.rail.Post(p.id, w.batch[:n])
 		w.account(w.batch[:accepted])
 	}
-	p.blocked = err == nil && accepted < n
+	p.blocked = err == nil && (accepted < n || n == 0 && !w.creditFor(p))
 	if p.blocked {
 		w.stats.backPressure.Add(1)
 	}
@@ -80,27 +88,38 @@ func (w *worker) postTo(p *path) (did int) {
 		w.stats.errors.Add(1)
 		did++
 	}
-	w.accept(accepted, err)
+	w.accept(p, accepted, err)
 	w.settle(p)
 	return did + accepted
+}
+
+// creditFor tells whether another operation may be posted to a path.
+func (w *worker) creditFor(p *path) bool { return w.credit(p) > 0 }
+
+// credit is how many operations may be posted to a path.
+func (w *worker) credit(p *path) int {
+	return min(w.maxPeerOperations-p.outstanding, w.maxOperations-w.outstanding)
 }
 
 // gather fills the batch from a path's queue.
 func (w *worker) gather(p *path) (n int) {
 	w.runs = w.runs[:0]
-	for s := p.first; s != nil && n < len(w.batch); s = s.next {
+	room := max(min(len(w.batch), w.credit(p)), 0)
+	for s := p.first; s != nil && n < room; s = s.next {
 		if s.err != nil {
 			continue
 		}
-		k, after := s.transfer.plan.fill(s.cursor, w.batch[n:], s.token())
+		k, after := s.plan.fill(s.cursor, w.batch[n:room], s.token())
 		w.runs = append(w.runs, run{slot: s, n: k, after: after})
 		n += k
 	}
 	return n
 }
 
-// accept notes that the rail accepted so many writes of the batch, and what it said about the one after them.
-func (w *worker) accept(accepted int, err error) {
+// accept notes that the rail accepted so many operations of the batch, and what it said about the one after them.
+func (w *worker) accept(p *path, accepted int, err error) {
+	p.outstanding += accepted
+	w.outstanding += accepted
 	for i := range w.runs {
 		r := &w.runs[i]
 		took := min(accepted, r.n)
@@ -111,7 +130,7 @@ func (w *worker) accept(accepted int, err error) {
 			r.slot.cursor = r.after
 			continue
 		}
-		_, r.slot.cursor = r.slot.transfer.plan.fill(r.slot.cursor, w.batch[:took], 0)
+		_, r.slot.cursor = r.slot.plan.fill(r.slot.cursor, w.batch[:took], 0)
 		r.slot.err = err
 		return
 	}
@@ -119,7 +138,7 @@ func (w *worker) accept(accepted int, err error) {
 
 // settle takes transfers that have nothing to post off the front of a path's queue.
 func (w *worker) settle(p *path) {
-	for s := p.first; s != nil && (s.err != nil || s.transfer.plan.exhausted(s.cursor)); s = p.first {
+	for s := p.first; s != nil && (s.err != nil || s.plan.exhausted(s.cursor)); s = p.first {
 		p.first = s.next
 		s.queued, s.next = false, nil
 		w.advance(s)
@@ -130,7 +149,7 @@ func (w *worker) settle(p *path) {
 func (w *worker) advance(s *slot) {
 	switch {
 	case s.queued || s.outstanding > 0:
-	case s.err == nil && s.transfer.plan.held(s.cursor):
+	case s.err == nil && s.plan.held(s.cursor):
 		s.cursor = cursor{finals: true}
 		w.enqueue(s)
 	default:
@@ -138,7 +157,7 @@ func (w *worker) advance(s *slot) {
 	}
 }
 
-// completed takes in the completion of a write.
+// completed takes in the completion of an operation.
 func (w *worker) completed(token uint64, err error) {
 	index := uint32(token)
 	if index >= uint32(len(w.slots)) {
@@ -151,25 +170,27 @@ func (w *worker) completed(token uint64, err error) {
 		return
 	}
 	s.outstanding--
+	s.path.outstanding--
+	w.outstanding--
 	if s.err == nil {
 		s.err = err
 	}
 	w.advance(s)
 }
 
-// finish ends a transfer and frees its slot.
+// finish ends what a transfer had to do with one peer, and frees its slot.
 func (w *worker) finish(s *slot) {
-	t, err := s.transfer, s.err
+	t, peer, err := s.transfer, s.path.peer, s.err
 	if err != nil {
 		outcome := NotDelivered
 		if s.posted {
 			outcome = MaybeDelivered
 		}
-		err = w.transferError(t.peer, outcome, err)
+		err = w.transferError(t, peer, outcome, err)
 	}
 	*s = slot{index: s.index, generation: s.generation + 1}
 	w.free = append(w.free, s.index)
-	t.finish(err)
+	t.targetDone(peer, err)
 }
 
 // failAll ends all transfers to a peer that is down. None of their writes is with the rail any more: so it promised, and a
@@ -184,20 +205,21 @@ func (w *worker) failAll(p *path, err error) {
 		if s.err == nil {
 			s.err = err
 		}
+		w.outstanding -= int(s.outstanding)
 		w.finish(s)
 	}
 }
 
-// account counts writes that the rail accepted.
-func (w *worker) account(writes []rail.Op) {
+// account counts operations that the rail accepted.
+func (w *worker) account(ops []rail.Op) {
 	var bytes, immediates uint64
-	for i := range writes {
-		bytes += writes[i].Length
-		if writes[i].HasImm {
+	for i := range ops {
+		bytes += ops[i].Length
+		if ops[i].HasImm {
 			immediates++
 		}
 	}
-	addTo(&w.stats.writes, uint64(len(writes)))
+	addTo(&w.stats.operations, uint64(len(ops)))
 	addTo(&w.stats.bytes, bytes)
 	addTo(&w.stats.immediatesSent, immediates)
 }

@@ -2,9 +2,11 @@ package transferengine
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync/atomic"
 	"syscall"
+	"time"
 )
 
 // Transfer follows one request. Its zero value is ready; it may be used again, for any request, once it is done and every
@@ -14,11 +16,25 @@ type Transfer struct {
 	waiters waitlist
 
 	// From start to finish what follows belongs to the worker.
-	engine *Engine
-	peer   *Peer
-	source *Region // nil when there are no bytes
-	plan   plan
-	err    error
+	engine  *Engine
+	op      string
+	timeout time.Duration
+	peer    *Peer   // nil of a scatter
+	region  *Region // of this engine; nil when there are no bytes
+	plan    plan
+	err     error
+
+	// Of a scatter.
+	targets []target // nil of other requests
+	begun   int      // so many of them
+	left    int      // of them, those that are not done
+	spare   []target // for the next scatter
+}
+
+// target is what a scatter does with one peer.
+type target struct {
+	peer *Peer
+	plan plan
 }
 
 // transferState is what a Transfer does.
@@ -30,32 +46,60 @@ const (
 	finished
 )
 
-// start hands the worker a request.
-func (e *Engine) start(t *Transfer, peer *Peer, source *Region, p *plan) error {
+// claim begins a request: the transfer is its from then on, and so is the region.
+func (e *Engine) claim(t *Transfer, op string, timeout time.Duration, region *Region) error {
+	if timeout < 0 {
+		return fmt.Errorf("a timeout of %v is less than 0: %w", timeout, syscall.EINVAL)
+	}
+	orDefault(&timeout, e.config.TransferTimeout)
+	before := t.state.Load()
+	if before == inFlight || !t.state.CompareAndSwap(before, inFlight) {
+		return fmt.Errorf("the transfer is in flight with another request: %w", syscall.EBUSY)
+	}
+	if region != nil {
+		if err := region.hold(); err != nil {
+			t.state.Store(unused)
+			return err
+		}
+	}
+	t.engine, t.op, t.timeout, t.region, t.err = e, op, timeout, region, nil
+	return nil
+}
+
+// start hands the worker a request to one peer.
+func (e *Engine) start(t *Transfer, op string, timeout time.Duration, peer *Peer, region *Region, p *plan) error {
 	if err := e.requests.Enter(); err != nil {
 		return err
 	}
 	defer e.requests.Exit()
 	if err := peer.Err(); err != nil {
-		return &TransferError{Peer: peer, Rail: e.worker.name, Outcome: NotDelivered, Cause: err}
+		return &TransferError{Op: op, Peer: peer, Rail: e.worker.name, Outcome: NotDelivered, Cause: err}
 	}
-	before := t.state.Load()
-	if before == inFlight || !t.state.CompareAndSwap(before, inFlight) {
-		return fmt.Errorf("the transfer is in flight with another request: %w", syscall.EBUSY)
-	}
-	if source != nil {
-		if err := source.hold(); err != nil {
-			t.state.Store(unused)
-			return err
-		}
-	}
-	t.engine, t.peer, t.source, t.plan, t.err = e, peer, source, *p, nil
-	if err := e.submit(submission{transfer: t}); err != nil {
-		t.letGo()
-		t.state.Store(unused)
+	if err := e.claim(t, op, timeout, region); err != nil {
 		return err
 	}
-	e.stats.requests.Add(1)
+	t.peer, t.plan = peer, *p
+	err := e.admit(peer)
+	if err == nil {
+		if err = e.submit(submission{transfer: t}); err == nil {
+			e.stats.requests.Add(1)
+			return nil
+		}
+		peer.transfers.Add(-1)
+	}
+	t.letGo()
+	t.state.Store(unused)
+	return err
+}
+
+// admit counts a transfer to a peer, unless there are too many.
+func (e *Engine) admit(peer *Peer) error {
+	limit := int64(e.config.MaxPeerTransfers)
+	if peer.transfers.Add(1) > limit {
+		peer.transfers.Add(-1)
+		e.stats.queueFull.Add(1)
+		return fmt.Errorf("%d requests to %v are in flight already (Config.MaxPeerTransfers): %w", limit, peer, ErrQueueFull)
+	}
 	return nil
 }
 
@@ -68,10 +112,10 @@ func (t *Transfer) Wait(ctx context.Context) error {
 	if t.state.Load() == finished {
 		return t.err
 	}
-	e, peer := t.engine, t.peer
+	e, op, peer := t.engine, t.op, t.peer
 	met, err := e.progress.await(ctx, &t.waiters, t)
 	if !met {
-		return &TransferError{Peer: peer, Rail: e.worker.name, Outcome: MaybeDelivered, InFlight: true, Cause: err}
+		return &TransferError{Op: op, Peer: peer, Rail: e.worker.name, Outcome: MaybeDelivered, InFlight: true, Cause: err}
 	}
 	return err
 }
@@ -100,9 +144,24 @@ func (t *Transfer) met() (bool, error) {
 	return true, t.err
 }
 
+// targetDone ends what the transfer had to do with one peer, and the transfer if that was the last one.
+func (t *Transfer) targetDone(peer *Peer, err error) {
+	peer.transfers.Add(-1)
+	if t.err == nil {
+		t.err = err
+	} else if err != nil {
+		t.err = errors.Join(t.err, err)
+	}
+	if t.targets != nil {
+		if t.left--; t.left > 0 {
+			return
+		}
+	}
+	t.finish()
+}
+
 // finish ends the transfer. Its owner may use it again from then on.
-func (t *Transfer) finish(err error) {
-	t.err = err
+func (t *Transfer) finish() {
 	t.letGo()
 	t.state.Store(finished)
 	t.waiters.wake()
@@ -110,8 +169,12 @@ func (t *Transfer) finish(err error) {
 
 // letGo releases what the request used.
 func (t *Transfer) letGo() {
-	if t.source != nil {
-		t.source.release()
+	if t.region != nil {
+		t.region.release()
 	}
-	t.source, t.plan.localPages, t.plan.remotePages = nil, nil, nil
+	t.region, t.plan.localPages, t.plan.remotePages = nil, nil, nil
+	if t.targets != nil {
+		clear(t.targets)
+		t.spare, t.targets = t.targets[:0], nil
+	}
 }

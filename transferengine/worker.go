@@ -27,15 +27,21 @@ type worker struct {
 	peers    *peerTable
 	stats    *counts
 
-	now     time.Time // of this turn
-	closing bool      // peers are given up as they appear
-	slots   []slot
-	free    []uint32 // slots without a transfer
-	paths   map[rail.PeerID]*path
-	ready   []*path // that have something to post
-	batch   []rail.Op
-	runs    []run // whose writes are in batch
-	events  []rail.Event
+	maxOperations, maxPeerOperations int
+
+	now         time.Time // of this turn
+	nano        int64     // the same, in nanoseconds since 1970
+	due         int64     // no deadline is missed before; 0 if there is none
+	closing     bool      // peers are given up as they appear
+	outstanding int       // operations that the rail has
+	partial     *Transfer // some of whose targets wait for slots
+	slots       []slot
+	free        []uint32 // slots without a transfer
+	paths       map[rail.PeerID]*path
+	ready       []*path // that have something to post
+	batch       []rail.Op
+	runs        []run // whose writes are in batch
+	events      []rail.Event
 }
 
 // submission is what waits in the queue: one of the two.
@@ -53,6 +59,7 @@ type path struct {
 	reason error          // why we gave it up, if not because the engine closes
 	cells  map[uint32]*cell
 
+	outstanding int   // operations that the rail has
 	first, last *slot // transfers with something to post
 	ready       bool  // in worker.ready
 	blocked     bool  // the rail did not take all of the last batch
@@ -62,6 +69,7 @@ func newWorker(e *Engine) *worker {
 	caps := e.rail.Caps()
 	w := &worker{
 		rail: e.rail, caps: caps, name: e.rail.Name(),
+		maxOperations: e.config.MaxOperations, maxPeerOperations: e.config.MaxPeerOperations,
 		queue: ring.New[submission](e.config.QueueDepth), counters: e.counters, peers: e.peers, stats: e.stats,
 		slots:  make([]slot, e.config.MaxTransfers),
 		free:   make([]uint32, 0, e.config.MaxTransfers),
@@ -82,17 +90,18 @@ func newWorker(e *Engine) *worker {
 //
 // The rail comes first, since what it finds (completions, credit) may be what a post waits for.
 func (w *worker) Turn(now time.Time) (did int, next time.Time) {
-	w.now = now
+	w.now, w.nano = now, now.UnixNano()
 	w.stats.turns.Add(1)
 	n, next := w.rail.Turn(now, w.events)
 	if n > 0 {
 		w.handle(w.events[:n])
 	}
-	return n + w.admit() + w.post(), next
+	did = n + w.admit() + w.post() + w.watch()
+	return did, w.orDue(next)
 }
 
 // pending tells whether a turn would find something to do besides what the rail reports.
-func (w *worker) pending() bool { return len(w.free) > 0 && w.queue.Len() > 0 }
+func (w *worker) pending() bool { return len(w.free) > 0 && (w.queue.Len() > 0 || w.partial != nil) }
 
 // unfinished tells whether the last turn left something to post that no event has to come for.
 func (w *worker) unfinished() bool {
@@ -108,13 +117,16 @@ func (w *worker) unfinished() bool {
 func (w *worker) underWay() int { return len(w.slots) - len(w.free) }
 
 // drained tells whether no request is under way, given that none is added any more.
-func (w *worker) drained() bool { return w.underWay() == 0 && w.queue.Len() == 0 }
+func (w *worker) drained() bool { return w.underWay() == 0 && w.queue.Len() == 0 && w.partial == nil }
 
 // alone tells whether no peer is left either.
 func (w *worker) alone() bool { return w.drained() && len(w.paths) == 0 }
 
 // admit takes submissions from the queue, at most one lap of it.
 func (w *worker) admit() (did int) {
+	if w.partial != nil {
+		w.begin(w.partial)
+	}
 	for did < w.queue.Cap() && len(w.free) > 0 {
 		s, ok := w.queue.Pop()
 		if !ok {
@@ -130,27 +142,47 @@ func (w *worker) admit() (did int) {
 	return did
 }
 
-// begin gives a transfer a slot and a place in its peer's queue.
+// begin gives a transfer a slot for each of its peers and a place in their queues, as far as there are slots.
 func (w *worker) begin(t *Transfer) {
-	err := t.peer.Err()
+	w.partial = nil
+	if t.targets == nil {
+		w.beginWith(t, t.peer, &t.plan)
+		return
+	}
+	targets := t.targets // the transfer is its owner's again once the last of them is done
+	for i := t.begun; i < len(targets); i++ {
+		if len(w.free) == 0 {
+			t.begun, w.partial = i, t
+			return
+		}
+		w.beginWith(t, targets[i].peer, &targets[i].plan)
+	}
+}
+
+// beginWith gives a transfer a slot for one of its peers.
+func (w *worker) beginWith(t *Transfer, peer *Peer, p *plan) {
+	err := peer.Err()
 	if err == nil && w.closing {
 		err = closedError{}
 	}
 	if err != nil {
-		t.finish(w.transferError(t.peer, NotDelivered, err))
+		t.targetDone(peer, w.transferError(t, peer, NotDelivered, err))
 		return
 	}
 	s := &w.slots[w.free[len(w.free)-1]]
 	w.free = w.free[:len(w.free)-1]
-	s.transfer, s.path = t, t.peer.path
+	s.transfer, s.plan, s.path, s.deadline = t, p, peer.path, w.nano+int64(t.timeout)
+	if w.due == 0 || s.deadline < w.due {
+		w.due = s.deadline
+	}
 	w.enqueue(s)
 }
 
 // owns tells whether a peer is one of this worker's, lost or not.
 func (w *worker) owns(p *Peer) bool { return p != nil && p.path != nil && p.path.worker == w }
 
-func (w *worker) transferError(peer *Peer, outcome Outcome, cause error) error {
-	return &TransferError{Peer: peer, Rail: w.name, Outcome: outcome, Cause: cause}
+func (w *worker) transferError(t *Transfer, peer *Peer, outcome Outcome, cause error) error {
+	return &TransferError{Op: t.op, Peer: peer, Rail: w.name, Outcome: outcome, Cause: cause}
 }
 
 // connect starts a connect call, or ends it if its peer is there.
@@ -307,6 +339,9 @@ func (w *worker) abandon() {
 	for id := range w.paths {
 		w.peerDown(id, err)
 	}
+	for w.closing = true; w.partial != nil; {
+		w.begin(w.partial)
+	}
 	for {
 		s, ok := w.queue.Pop()
 		switch {
@@ -315,7 +350,7 @@ func (w *worker) abandon() {
 		case s.connect != nil:
 			s.connect.finish(nil, err)
 		default:
-			s.transfer.finish(w.transferError(s.transfer.peer, NotDelivered, err))
+			w.begin(s.transfer)
 		}
 	}
 }

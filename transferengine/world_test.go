@@ -99,7 +99,7 @@ func peerOf(e, other *transferengine.Engine) *transferengine.Peer {
 // register registers memory until the end of the test.
 func register(t testing.TB, e *transferengine.Engine, memory []byte) *transferengine.Region {
 	t.Helper()
-	r, err := e.Register(memory, transferengine.RemoteWrite)
+	r, err := e.Register(memory, transferengine.RemoteWrite|transferengine.RemoteRead)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, r.Close()) })
 	return r

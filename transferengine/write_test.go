@@ -66,7 +66,7 @@ func TestRandomWrites(t *testing.T) {
 		}
 		stats := p.a.Stats()
 		require.Equal(t, total, stats.ImmediatesSent)
-		require.Equal(t, stats.Writes, stats.Completions)
+		require.Equal(t, stats.Operations, stats.Completions)
 		require.NotZero(t, stats.BackPressure)
 		require.NotZero(t, stats.QueueFull)
 		require.Zero(t, stats.Stray+stats.Errors)
@@ -91,7 +91,7 @@ func TestImmediateOfAChunkedWriteComesLast(t *testing.T) {
 		p.until(func() bool { return p.b.Counter(1).Value() == 1 })
 		require.Equal(t, p.source.Bytes(), p.dest.Bytes(), "seen by whoever has the immediate")
 		require.NoError(t, p.finish(&tr))
-		require.EqualValues(t, 10, p.a.Stats().Writes)
+		require.EqualValues(t, 10, p.a.Stats().Operations)
 	}
 }
 
@@ -103,12 +103,12 @@ func TestEmptyWritesCount(t *testing.T) {
 	require.NoError(t, p.finish(&tr))
 	p.settle()
 	require.EqualValues(t, 100, p.b.Counter(math.MaxUint32).Value())
-	require.EqualValues(t, 100, p.a.Stats().Writes)
+	require.EqualValues(t, 100, p.a.Stats().Operations)
 
 	w.HasImm = false
 	require.NoError(t, p.a.Write(&tr, w))
 	require.NoError(t, p.finish(&tr))
-	require.EqualValues(t, 100, p.a.Stats().Writes, "nothing to say: nothing sent")
+	require.EqualValues(t, 100, p.a.Stats().Operations, "nothing to say: nothing sent")
 
 	w = transferengine.Write{Peer: p.toB, Source: p.source, SourceOffset: 64, Dest: &p.descriptor, DestOffset: 64}
 	require.NoError(t, p.a.Write(&tr, w), "no bytes at the very end")
@@ -132,7 +132,7 @@ func TestWritePages(t *testing.T) {
 	p.until(func() bool { return p.b.Counter(9).Value() == 3 })
 	require.Equal(t, want, p.dest.Bytes())
 	require.NoError(t, p.finish(&tr))
-	require.EqualValues(t, 20, p.a.Stats().Writes)
+	require.EqualValues(t, 20, p.a.Stats().Operations)
 
 	request.SourcePages, request.DestPages = nil, nil
 	require.NoError(t, p.a.WritePages(&tr, request))
@@ -183,7 +183,7 @@ func TestRequestsBeyondBoundsAreRefused(t *testing.T) {
 		require.ErrorIs(t, p.a.Write(&tr, w), c.want, name)
 	}
 	p.settle()
-	require.Zero(t, p.a.Stats().Writes)
+	require.Zero(t, p.a.Stats().Operations)
 	require.NoError(t, p.source.Close(), "a refused request holds its source")
 }
 
@@ -269,7 +269,7 @@ func TestAFailedWriteFailsItsTransferAlone(t *testing.T) {
 	p.settle()
 	require.Zero(t, p.b.Counter(1).Value(), "the immediate of a write that failed")
 	require.EqualValues(t, 1, p.b.Counter(2).Value())
-	require.Less(t, p.a.Stats().Writes, uint64(11), "the rest of a failed transfer is not sent")
+	require.Less(t, p.a.Stats().Operations, uint64(11), "the rest of a failed transfer is not sent")
 }
 
 func TestALostPeerEndsItsTransfers(t *testing.T) {
@@ -281,7 +281,7 @@ func TestALostPeerEndsItsTransfers(t *testing.T) {
 		require.NoError(t, p.a.Write(&transfers[i], p.all(1)))
 	}
 	p.a.Turn(p.Now())
-	require.EqualValues(t, 3, p.a.Stats().Writes)
+	require.EqualValues(t, 3, p.a.Stats().Operations)
 	p.network.Kill("192.0.2.2")
 	outcomes := map[transferengine.Outcome]int{}
 	for i := range transfers {

@@ -25,7 +25,7 @@ func open(t testing.TB, progress transferengine.Progress, size int) (*transferen
 	})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, e.Close()) })
-	region, err := e.Register(make([]byte, size), transferengine.RemoteWrite)
+	region, err := e.Register(make([]byte, size), transferengine.RemoteWrite|transferengine.RemoteRead)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, region.Close()) })
 	return e, region
@@ -64,6 +64,23 @@ func TestEngines(t *testing.T) {
 			}
 			require.NoError(t, whole.Wait(ctx))
 			require.NoError(t, pages.Wait(ctx))
+
+			require.NoError(t, a.Read(&whole, transferengine.Read{Peer: peer, Source: &dest, SourceOffset: 200 * 4096,
+				Dest: source, Length: 2 * 4096}))
+			require.NoError(t, whole.Wait(ctx))
+			require.Equal(t, target.Bytes()[200*4096:202*4096], source.Bytes()[:2*4096])
+			c, second := open(t, progress, size)
+			another, err := a.Connect(ctx, c.Address())
+			require.NoError(t, err)
+			there := second.Descriptor()
+			require.NoError(t, a.Scatter(&whole, transferengine.Scatter{Source: source, Imm: 3, HasImm: true,
+				Targets: []transferengine.ScatterTarget{{Peer: peer, Dest: &dest, Length: 1000},
+					{Peer: another, SourceOffset: 1000, Dest: &there, Length: 1000}}}))
+			require.NoError(t, b.Counter(3).Wait(ctx, 1))
+			require.NoError(t, c.Counter(3).Wait(ctx, 1))
+			require.Equal(t, source.Bytes()[:1000], target.Bytes()[:1000])
+			require.Equal(t, source.Bytes()[1000:2000], second.Bytes()[:1000])
+			require.NoError(t, whole.Wait(ctx))
 		})
 	}
 }

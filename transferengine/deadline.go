@@ -1,0 +1,95 @@
+package transferengine
+
+import (
+	"fmt"
+	"os"
+	"time"
+)
+
+// watch ends the transfers whose deadline has passed, and returns how many.
+func (w *worker) watch() (ended int) {
+	switch {
+	case w.underWay() == 0:
+		w.due = 0
+	case w.nano >= w.due:
+		return w.expire()
+	}
+	return 0
+}
+
+// orDue is when the worker must be called again: at the next deadline, or before.
+func (w *worker) orDue(next time.Time) time.Time {
+	if w.due == 0 {
+		return next
+	}
+	if at := w.now.Add(time.Duration(w.due - w.nano)); next.IsZero() || at.Before(next) {
+		return at
+	}
+	return next
+}
+
+// expire ends the transfers whose deadline has passed. Operations that the rail still has can only be had back by giving up
+// their peer.
+func (w *worker) expire() (ended int) {
+	w.due = 0
+	for i := range w.slots {
+		s := &w.slots[i]
+		switch {
+		case s.transfer == nil || s.err != nil && s.outstanding > 0: // the latter ends with its operations
+		case s.deadline <= w.nano:
+			w.stats.deadlinesMissed.Add(1)
+			w.miss(s)
+			ended++
+		case w.due == 0 || s.deadline < w.due:
+			w.due = s.deadline
+		}
+	}
+	return ended
+}
+
+// miss ends a transfer that missed its deadline, now or with the peer.
+func (w *worker) miss(s *slot) {
+	p := s.path
+	s.err = fmt.Errorf("%w of %v: %s", os.ErrDeadlineExceeded, s.transfer.timeout, s.excuse())
+	if s.outstanding == 0 {
+		w.unqueue(s)
+		w.finish(s)
+		return
+	}
+	if p.reason == nil {
+		p.reason = fmt.Errorf("given up, since a %s missed its deadline: %w", s.transfer.op, s.err)
+		w.rail.Disconnect(w.now, p.id)
+	}
+}
+
+// excuse says what a transfer waits for.
+func (s *slot) excuse() string {
+	switch {
+	case s.outstanding > 0:
+		return fmt.Sprintf("%d operations were not acknowledged", s.outstanding)
+	case s.path.blocked:
+		return "the peer, or the NIC, takes no more at present"
+	}
+	return "it was not its turn yet"
+}
+
+// unqueue takes a slot out of its path's queue.
+func (w *worker) unqueue(s *slot) {
+	p := s.path
+	var before *slot
+	for q := p.first; q != nil; before, q = q, q.next {
+		if q != s {
+			continue
+		}
+		if before == nil {
+			p.first = s.next
+		} else {
+			before.next = s.next
+		}
+		if p.last == s {
+			p.last = before
+		}
+		break
+	}
+	s.queued, s.next = false, nil
+}
