@@ -105,9 +105,13 @@ func (pd *PD) register(mem []byte, access AccessFlags, reg func(uint64, AccessFl
 //	struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t length, uint64_t iova, int fd, int access)
 func (pd *PD) RegDMABuf(fd int, offset, length, iova uint64, access AccessFlags) (*MR, error) {
 	mr := &MR{pd: pd, addr: iova, length: length, access: access}
-	return mr, pd.makeMR(mr, func(access AccessFlags) (cMR, error) {
+	err := pd.makeMR(mr, func(access AccessFlags) (cMR, error) {
 		return cRegDMABuf(pd.ptr, fd, offset, length, iova, uint32(access))
 	})
+	if err != nil {
+		return nil, err
+	}
+	return mr, nil
 }
 
 // makeMR checks a region and has it made by reg, again without relaxed ordering where the device refuses that.
@@ -124,7 +128,9 @@ func (pd *PD) makeMR(mr *MR, reg func(AccessFlags) (cMR, error)) error {
 		mr.access &^= AccessRelaxedOrdering
 	}
 	made, err := reg(mr.access)
-	if err != nil && mr.access&AccessRelaxedOrdering != 0 && errors.Is(err, errors.ErrUnsupported) {
+	// A kernel or driver that does not know the flag says either.
+	unknown := errors.Is(err, errors.ErrUnsupported) || errors.Is(err, syscall.EINVAL)
+	if unknown && mr.access&AccessRelaxedOrdering != 0 {
 		mr.access &^= AccessRelaxedOrdering
 		if made, err = reg(mr.access); err == nil {
 			refused.Store(true)

@@ -89,6 +89,9 @@ type mwBind struct {
 //	int ibv_bind_mw(struct ibv_qp *qp, struct ibv_mw *mw, struct ibv_mw_bind *mw_bind)
 //	uint32_t ibv_inc_rkey(uint32_t rkey)
 func (qp *QP) BindMW(mw *MW, cfg BindConfig) (rkey uint32, err error) {
+	if mw == nil || cfg.MR == nil {
+		return 0, invalid("bind memory window: the window or the memory region is nil")
+	}
 	for _, object := range []*life.Object{&qp.life, &mw.life, &cfg.MR.life} {
 		if err := object.Enter(); err != nil {
 			return 0, err

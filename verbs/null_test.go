@@ -446,6 +446,15 @@ func TestNullRelaxedOrderingIsRememberedAsRefused(t *testing.T) {
 		require.Equal(t, calls, n.null.Calls("ibv_reg_mr_iova2"), "registration %d", i)
 		require.NoError(t, mr.Close())
 	}
+	refusing := newNull(t, nil) // as a kernel that takes the flag for bad input
+	refusing.null.Fail("ibv_reg_mr_iova2", 0, 0, syscall.EINVAL)
+	for i, calls := range []int{2, 3} {
+		mr, err := refusing.pd.RegMR(mem, verbs.AccessLocalWrite|verbs.AccessRelaxedOrdering)
+		require.NoError(t, err)
+		require.Equal(t, verbs.AccessLocalWrite, mr.Access())
+		require.Equal(t, calls, refusing.null.Calls("ibv_reg_mr_iova2"), "registration %d", i)
+		require.NoError(t, mr.Close())
+	}
 	granting := newNull(t, nil)
 	mr, err := granting.pd.RegMR(mem, verbs.AccessLocalWrite|verbs.AccessRelaxedOrdering)
 	require.NoError(t, err)
@@ -620,6 +629,7 @@ func TestNullMemoryWindows(t *testing.T) {
 			func(c *verbs.BindConfig) { c.Addr--; c.Addr -= 64 },
 			func(c *verbs.BindConfig) { c.Access = verbs.AccessLocalWrite },
 			func(c *verbs.BindConfig) { c.MR = closed },
+			func(c *verbs.BindConfig) { c.MR = nil },
 		} {
 			bad := cfg
 			change(&bad)
@@ -628,6 +638,8 @@ func TestNullMemoryWindows(t *testing.T) {
 		}
 		require.NoError(t, mw.Close())
 	}
+	_, err = a.BindMW(nil, verbs.BindConfig{MR: mr})
+	require.ErrorIs(t, err, syscall.EINVAL)
 	_, err = n.pd.AllocMW(3)
 	require.ErrorIs(t, err, syscall.EINVAL)
 }

@@ -96,7 +96,10 @@ func (pd *PD) foreign(get func(unsafe.Pointer) (cMR, error), imported bool) (*MR
 		return nil, err
 	}
 	mr := &MR{pd: pd, ptr: made.ptr, lkey: made.lkey, rkey: made.rkey, imported: imported}
-	return mr, pd.adopt(mr)
+	if err := pd.adopt(mr); err != nil {
+		return nil, err
+	}
+	return mr, nil
 }
 
 // Handle is the kernel's number of the region, for [PD.ImportMR] in a process that shares the device.
