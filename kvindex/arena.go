@@ -41,7 +41,7 @@ func NewArena(words []uint64, cfg Config) (*Arena, error) {
 	clear(words[:lineWords])
 	words[superSize], words[superConfig] = uint64(8*len(words)), packConfig(cfg)
 	p := newPlanner(a)
-	root := buildTree[uint64](nil, cfg.trainer(cfg.LeafEpsilon), cfg)
+	root := buildTree[uint64](nil, cfg.leafTrainer(), cfg)
 	offset, err := p.inner(root)
 	if err != nil {
 		return nil, err
@@ -223,7 +223,7 @@ func (a *Arena) patch(k uint64) error {
 	l := locate(a.root.Load(), k, &path).leaf
 	var room [maxBuffer]write[uint64]
 	writes, _ := a.sealed(l, &room)
-	t := a.config.trainer(a.config.LeafEpsilon)
+	t := a.config.leafTrainer()
 	var m merged[uint64]
 	m.keys, m.values = l.merge(writes)
 	m.pieces = t.retrain(m.keys, l.model.eps == 0)

@@ -76,18 +76,52 @@ func TestLearnedShare(t *testing.T) {
 	} {
 		require.GreaterOrEqual(t, load(t, keys, kvindex.Config{}).Stats().LearnedShare, 0.95, name)
 	}
-	var rough []uint64 // runs of 20 far apart: no line carries two
-	for run := range uint64(5000) {
-		for k := range uint64(20) {
-			rough = append(rough, run<<40+k)
-		}
-	}
-	s := load(t, rough, kvindex.Config{}).Stats()
-	require.Zero(t, s.LearnedShare, "%+v", s)
-	require.Less(t, s.Overhead, 10.0)
 	require.Less(t, load(t, uniform(random, 200_000), kvindex.Config{}).Stats().Overhead, 2.0)
 	require.Less(t, load(t, realKeys(t, "word_prefix8"), kvindex.Config{}).Stats().Overhead, 10.0)
 	require.Less(t, load(t, realKeys(t, "word_prefix8"), kvindex.Config{Search: kvindex.SearchLearned}).Stats().Overhead, 10.0)
+}
+
+// steps are runs of consecutive keys at the distances that next gives.
+func steps(length uint64, next func() uint64) (keys []uint64) {
+	start := uint64(0)
+	for range 5000 {
+		for k := range length {
+			keys = append(keys, start+k)
+		}
+		start += next()
+	}
+	return keys
+}
+
+// TestProbeChoosesEpsilon has stairs, which a line passes within half of a step's height, and runs at distances of all
+// magnitudes, where no line carries two.
+func TestProbeChoosesEpsilon(t *testing.T) {
+	even := func() uint64 { return 1 << 40 }
+	for length, want := range map[uint64]float64{10: 8, 20: 16} {
+		s := load(t, steps(length, even), kvindex.Config{}).Stats()
+		require.Equal(t, want, s.LeafEpsilon, "steps of %d: %+v", length, s)
+		require.Equal(t, 1.0, s.LearnedShare)
+	}
+	random := newRandom(t)
+	rough := steps(20, func() uint64 { return 1 << (10 + random.IntN(40)) })
+	s := load(t, rough, kvindex.Config{LeafCapacity: 40}).Stats() // which leaves nothing for a wider bound to win
+	require.Zero(t, s.LearnedShare, "%+v", s)
+	require.Less(t, s.Overhead, 10.0)
+	s = load(t, steps(20, even), kvindex.Config{LeafEpsilon: 8}).Stats()
+	require.Zero(t, s.LearnedShare, "a bound that is given stays: %+v", s)
+}
+
+// TestRetrainingChoosesEpsilon writes stairs key by key: leaves take the bound that their keys allow.
+func TestRetrainingChoosesEpsilon(t *testing.T) {
+	x, err := kvindex.New[uint64](kvindex.Config{})
+	require.NoError(t, err)
+	for _, k := range steps(20, func() uint64 { return 1 << 40 }) {
+		x.Put(k, ^k)
+	}
+	require.NoError(t, x.Verify())
+	s := x.Stats()
+	require.Greater(t, s.LeafEpsilon, 8.0, "%+v", s)
+	require.Greater(t, s.LearnedShare, 0.9, "%+v", s)
 }
 
 func TestFlushStopsWithItsContext(t *testing.T) {

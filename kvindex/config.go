@@ -29,7 +29,7 @@ const (
 // Config chooses the shape of an index. The zero value is the default given with each field; small values make small
 // trees split early, which is what tests want.
 type Config struct {
-	LeafEpsilon    int // error bound of a leaf's line, in keys: 1 to 56; 0 stands for 8
+	LeafEpsilon    int // error bound of a leaf's line, in keys: 1 to 56; 0 lets the probe take 8, 16 or 32
 	InnerEpsilon   int // error bound of an inner segment's line, in children: 1 to 56; 0 stands for 4
 	LeafCapacity   int // keys in a leaf: 4 to 128; 0 stands for 128
 	NodeSegments   int // segments in an inner node: 2 to 7; 0 stands for 7
@@ -43,7 +43,7 @@ func (c Config) withDefaults() Config {
 	for _, f := range []struct {
 		field *int
 		value int
-	}{{&c.LeafEpsilon, 8}, {&c.InnerEpsilon, 4}, {&c.LeafCapacity, maxCapacity}, {&c.NodeSegments, maxSegments},
+	}{{&c.InnerEpsilon, 4}, {&c.LeafCapacity, maxCapacity}, {&c.NodeSegments, maxSegments},
 		{&c.BufferCapacity, maxBuffer}} {
 		if *f.field == 0 {
 			*f.field = f.value
@@ -58,7 +58,7 @@ func (c Config) validate() error {
 		name               string
 		value, least, most int
 	}{
-		{"LeafEpsilon", c.LeafEpsilon, 1, maxEpsilon},
+		{"LeafEpsilon", c.LeafEpsilon, 0, maxEpsilon},
 		{"InnerEpsilon", c.InnerEpsilon, 1, maxEpsilon},
 		{"LeafCapacity", c.LeafCapacity, 4, maxCapacity},
 		{"NodeSegments", c.NodeSegments, 2, maxSegments},
@@ -73,7 +73,16 @@ func (c Config) validate() error {
 	return nil
 }
 
-// trainer returns how leaves or inner segments are cut.
-func (c Config) trainer(eps int) trainer {
-	return trainer{eps: eps, capacity: c.LeafCapacity, search: c.Search}
+// leafTrainer returns how leaves are cut.
+func (c Config) leafTrainer() trainer {
+	t := trainer{eps: c.LeafEpsilon, widest: c.LeafEpsilon, capacity: c.LeafCapacity, search: c.Search}
+	if c.LeafEpsilon == 0 {
+		t.eps, t.widest = 8, 32
+	}
+	return t
+}
+
+// innerTrainer returns how the segments of inner nodes are cut.
+func (c Config) innerTrainer() trainer {
+	return trainer{eps: c.InnerEpsilon, widest: c.InnerEpsilon, capacity: c.LeafCapacity, search: c.Search}
 }

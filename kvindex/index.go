@@ -15,7 +15,7 @@ import (
 type Index[V any] struct {
 	root    atomic.Pointer[inner[V]] // nil after Close
 	version atomic.Uint64            // what writes carry now; a snapshot ends it
-	config  Config                   // with defaults, and Search as the probe decided
+	config  Config                   // with defaults
 
 	structure sync.Mutex // held while inner nodes change
 	snapshots snapshots[V]

@@ -50,13 +50,12 @@ func newRun[V any]() run[V] {
 
 // load replaces an empty tree.
 func (x *Index[V]) load(runs []run[V]) {
-	t := x.config.trainer(x.config.LeafEpsilon)
+	t := x.config.leafTrainer()
 	var stretches [][]uint64
 	for _, r := range runs {
 		stretches = append(stretches, r.keys[r.from:])
 	}
-	t.search = t.probe(stretches)
-	x.root.Store(buildTree(runs, t, x.config))
+	x.root.Store(buildTree(runs, t.probe(stretches), x.config))
 }
 
 // entry is a child with its routing key.
@@ -95,7 +94,7 @@ func buildTree[V any](runs []run[V], t trainer, cfg Config) *inner[V] {
 
 // buildNodes makes the inner levels above entries, as full as they get.
 func buildNodes[V any](entries []entry[V], cfg Config) *inner[V] {
-	t := cfg.trainer(cfg.InnerEpsilon)
+	t := cfg.innerTrainer()
 	for {
 		nodes := groupSegments(makeSegments(entries, t.loadInner(pivotsOf(entries))), cfg)
 		if len(nodes) == 1 {

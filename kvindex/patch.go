@@ -113,7 +113,7 @@ func (x *Index[V]) patch(k uint64, l *leaf[V], clock *atomic.Uint64) {
 	writes, version := x.sealed(l, &room)
 	m := merged[V]{version: version, clock: clock}
 	m.keys, m.values = l.merge(writes)
-	t := x.config.trainer(x.config.LeafEpsilon)
+	t := x.config.leafTrainer()
 	same := len(m.keys) > 0 && len(l.keys) > 0 && &m.keys[0] == &l.keys[0]
 	if same {
 		m.pieces = []piece{{len(m.keys), l.model}}

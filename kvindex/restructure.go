@@ -77,7 +77,7 @@ func (x *Index[V]) patcher() patcher[V] { return patcher[V]{x.config, x.sealed, 
 // spliceLeaves makes the leaves that replace l, together with the neighbours that can share a leaf with it where it has
 // become sparse.
 func (x patcher[V]) spliceLeaves(at step[V], l *leaf[V], m merged[V]) splice[V] {
-	t := x.config.trainer(x.config.LeafEpsilon)
+	t := x.config.leafTrainer()
 	s := splice[V]{from: at, replaced: 1}
 	s.olds = []*old[V]{{at.pivot(), l}}
 	for end := at; shrunk(l, m.keys, t) && len(m.keys) < t.retrainBound(); {
@@ -167,7 +167,7 @@ func (s step[V]) previous() (step[V], bool) {
 // into makes the nodes that replace n: the segments that the splice touches are cut anew, together with a neighbour
 // where so few children are left that one segment holds both.
 func (s splice[V]) into(n *inner[V], cfg Config) []*inner[V] {
-	t := cfg.trainer(cfg.InnerEpsilon)
+	t := cfg.innerTrainer()
 	first, last := s.from.seg, s.from.seg
 	entries := n.segs[first].entries()
 	for s.from.slot+s.replaced > len(entries) {
@@ -242,7 +242,7 @@ func joinNodes[V any](n, neighbour *inner[V], right bool, cfg Config) []*inner[V
 		n, neighbour = neighbour, n
 	}
 	entries := slices.Concat(n.segs[n.count-1].entries(), neighbour.segs[0].entries())
-	pieces := cfg.trainer(cfg.InnerEpsilon).retrain(pivotsOf(entries), false)
+	pieces := cfg.innerTrainer().retrain(pivotsOf(entries), false)
 	segs := slices.Concat(n.segs[:n.count-1], makeSegments(entries, pieces), neighbour.segs[1:neighbour.count])
 	return groupSegments(segs, cfg)
 }

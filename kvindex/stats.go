@@ -32,7 +32,7 @@ type Stats struct {
 	Buffered     int // writes in buffers
 	Leaves       int
 	LearnedKeys  int     // keys in leaves that a line searches
-	LeafEpsilon  int     // error bound of the leaves' lines, in keys
+	LeafEpsilon  float64 // mean error bound of the lines of learned keys, in keys; 0 where there is none
 	InnerNodes   int     // with the root
 	Segments     int     // in inner nodes
 	LearnedShare float64 // LearnedKeys / Keys; 0 for an empty index
@@ -49,13 +49,13 @@ type Stats struct {
 // Stats walks the tree.
 func (x *Index[V]) Stats() Stats {
 	s := Stats{
-		LeafEpsilon: x.config.LeafEpsilon,
-		Patches:     x.counters.patches.Load(), Splits: x.counters.splits.Load(),
+		Patches: x.counters.patches.Load(), Splits: x.counters.splits.Load(),
 		Merges: x.counters.merges.Load(), Stalls: x.counters.stalls.Load(),
 	}
 	sizes := sizesOf[V]()
 	x.tree().describe(&s, sizes, 1)
 	if s.Keys > 0 {
+		s.LeafEpsilon /= max(float64(s.LearnedKeys), 1)
 		s.LearnedShare = float64(s.LearnedKeys) / float64(s.Keys)
 		s.Overhead = float64(s.Bytes)/float64(s.Keys) - float64(8+sizes.value)
 	}
@@ -100,6 +100,7 @@ func (l *leaf[V]) describe(s *Stats, z sizes) {
 	s.Bytes += z.leaf + (8+z.value)*len(l.keys)
 	if l.model.eps > 0 {
 		s.LearnedKeys += len(l.keys)
+		s.LeafEpsilon += float64(int(l.model.eps) * len(l.keys))
 	}
 	if b := l.buf.Load(); b != nil {
 		s.Buffered += b.load().taken()

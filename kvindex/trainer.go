@@ -8,14 +8,18 @@ type piece struct {
 
 // trainer cuts sorted keys into pieces. Its methods are pure functions of the keys.
 type trainer struct {
-	eps, capacity int
-	search        Search
+	eps, widest int // error bounds: of the first line that is tried, and of the last
+	capacity    int
+	search      Search
 }
 
 // learnedRun is how many keys a line has to carry to win. At 30 keys a line (8-byte prefixes of words) lookups in learned
 // leaves take 0.9 of the time of those in full plain ones (measured), at five times the memory beside the keys, since a
 // leaf costs 145 bytes; with shorter lines the many leaves fall out of the caches.
 const learnedRun = 24
+
+// winningRun is learnedRun for any bound: a line is no help where its window is most of the keys that it carries.
+func winningRun(eps int) int { return max(learnedRun, 3*eps) }
 
 // retrainBound is how many keys a piece gets when a node overflows: a quarter of the capacity, so that the pieces take
 // many more keys before they are cut again.
@@ -85,8 +89,8 @@ func (t trainer) retrain(keys []uint64, plain bool) []piece {
 	if len(keys) > t.capacity {
 		return t.unlessShort(keys, t.sparse(keys), t.retrainBound()*2/3)
 	}
-	if m, n := fit(keys, halves(keys), t.eps); n == len(keys) {
-		return []piece{{n, m}}
+	if p := t.whole(keys); p.model.eps > 0 {
+		return []piece{p}
 	}
 	if plain && t.search == SearchAuto {
 		return t.plain(keys)
@@ -117,6 +121,19 @@ func (t trainer) sparse(keys []uint64) []piece {
 	return pieces
 }
 
+// whole makes one piece of keys: with a cheap line of the least bound that does, or else plain.
+func (t trainer) whole(keys []uint64) piece {
+	if t.search != SearchPlain {
+		s := halves(keys)
+		for eps := t.eps; eps == t.eps || eps <= t.widest && winningRun(eps) <= len(keys); eps *= 2 {
+			if m, n := fit(keys, s, eps); n == len(keys) {
+				return piece{n, m}
+			}
+		}
+	}
+	return piece{len(keys), plainModel(len(keys))}
+}
+
 // unlessShort gives plain pieces instead where the learned ones carry fewer keys than run on average.
 func (t trainer) unlessShort(keys []uint64, pieces []piece, run int) []piece {
 	if t.search == SearchAuto && len(keys) < run*len(pieces) {
@@ -125,16 +142,15 @@ func (t trainer) unlessShort(keys []uint64, pieces []piece, run int) []piece {
 	return pieces
 }
 
-// plain cuts keys into equal pieces that are searched whole: one where they fit, otherwise pieces of half the capacity.
+// plain cuts keys into equal pieces that no line has to fit: one where they fit, otherwise pieces of half the capacity.
 func (t trainer) plain(keys []uint64) []piece {
 	if len(keys) <= t.capacity {
-		return []piece{{len(keys), plainModel(len(keys))}}
+		return []piece{t.whole(keys)}
 	}
 	count := (len(keys)*2 + t.capacity - 1) / t.capacity
 	pieces := make([]piece, 0, count)
 	for i := range count {
-		n := (i+1)*len(keys)/count - i*len(keys)/count
-		pieces = append(pieces, piece{n, plainModel(n)})
+		pieces = append(pieces, t.whole(keys[i*len(keys)/count:(i+1)*len(keys)/count]))
 	}
 	return pieces
 }
@@ -145,17 +161,29 @@ const (
 	probeLength    = 2 * maxCapacity
 )
 
-// probe decides for a whole key set, which comes in runs, whether lines win, by how many keys a segment carries in
-// stretches spread evenly over the keys. A stretch ends with its run.
-func (t trainer) probe(runs [][]uint64) Search {
-	if t.search != SearchAuto {
-		return t.search
+// probe decides for a whole key set, which comes in runs, how it is loaded: with lines of the least bound with which they
+// win, or else plain.
+func (t trainer) probe(runs [][]uint64) trainer {
+	if t.search == SearchPlain || t.capacity <= learnedRun {
+		return t
 	}
+	for wide := t; wide.eps <= t.widest; wide.eps *= 2 {
+		if sampled, segments := wide.sample(runs); sampled >= winningRun(wide.eps)*segments {
+			return wide
+		}
+	}
+	if t.search == SearchAuto {
+		t.search = SearchPlain
+	}
+	return t
+}
+
+// sample counts keys and segments in stretches spread evenly over the keys. A stretch ends with its run.
+func (t trainer) sample(runs [][]uint64) (sampled, segments int) {
 	total := 0
 	for _, keys := range runs {
 		total += len(keys)
 	}
-	sampled, segments := 0, 0
 	for i, skipped := 0, 0; i < probeStretches && len(runs) > 0; {
 		from := i*max(total-probeLength, 0)/probeStretches - skipped
 		if from >= len(runs[0]) {
@@ -174,8 +202,5 @@ func (t trainer) probe(runs [][]uint64) Search {
 			stretch = stretch[n:]
 		}
 	}
-	if sampled < learnedRun*segments && t.capacity > learnedRun {
-		return SearchPlain
-	}
-	return SearchAuto
+	return sampled, segments
 }

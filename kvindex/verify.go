@@ -78,7 +78,7 @@ func (v verifier[V]) segment(s *segment[V], b bounds, first bool, at string) (he
 		return 0, mismatch(at, "%d pivots, %d leaves, %d nodes: capacity %d", n, len(s.leaves), len(s.nodes),
 			v.config.LeafCapacity)
 	}
-	if err := verifyKeys(s.pivots, &s.model, v.config.InnerEpsilon, at); err != nil {
+	if err := verifyKeys(s.pivots, &s.model, v.config.innerTrainer(), at); err != nil {
 		return 0, err
 	}
 	for i, pivot := range s.pivots {
@@ -110,11 +110,21 @@ func (v verifier[V]) segment(s *segment[V], b bounds, first bool, at string) (he
 	return height, nil
 }
 
+// may tells whether nodes can have a bound; 0 is that of a plain one.
+func (t trainer) may(eps int) bool {
+	for e := t.eps; e <= t.widest; e *= 2 {
+		if e == eps {
+			return true
+		}
+	}
+	return eps == 0
+}
+
 // verifyKeys checks order, and that the model's window holds the predecessor of every key a search can ask for: each
 // key, and the last one before the next.
-func verifyKeys(keys []uint64, m *model, eps int, at string) error {
+func verifyKeys(keys []uint64, m *model, t trainer, at string) error {
 	n := len(keys)
-	if int(m.width) > n || n > 0 && m.width == 0 || m.eps != 0 && int(m.eps) != eps {
+	if int(m.width) > n || n > 0 && m.width == 0 || !t.may(int(m.eps)) {
 		return mismatch(at, "window of %d of %d keys, ε %d", m.width, n, m.eps)
 	}
 	if m.eps == 0 && int(m.width) != n || int(m.width) < n && int(m.width) != 2*int(m.eps)+2 {
@@ -153,7 +163,7 @@ func (v verifier[V]) leaf(l *leaf[V], b bounds, at string) error {
 	if n > v.config.LeafCapacity || n != len(l.values) {
 		return mismatch(at, "%d keys, %d values, capacity %d", n, len(l.values), v.config.LeafCapacity)
 	}
-	if err := verifyKeys(l.keys, &l.model, v.config.LeafEpsilon, at); err != nil {
+	if err := verifyKeys(l.keys, &l.model, v.config.leafTrainer(), at); err != nil {
 		return err
 	}
 	if sum := keySum(l.keys); sum != l.sum {
