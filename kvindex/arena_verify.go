@@ -212,7 +212,7 @@ func (d *decoder) buffer(l *leaf[uint64], at uint64, where string) error {
 		case i < s.taken() && (kind != slotPut && kind != slotDel || w[bufferChecks+i] != slotCheck(k, v, kind)):
 			return mismatch(where, "slot %d: state %d, check %#x", i, kind, w[bufferChecks+i])
 		}
-		b.keys[i], b.values[i] = k, v
+		b.fill(i, k, v, kind, 0)
 	}
 	l.buf.Store(b)
 	return nil

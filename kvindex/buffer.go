@@ -31,6 +31,7 @@ type buffer[V any] struct {
 	word   atomic.Uint64
 	born   uint64 // the version when it was made
 	deltas [maxBuffer]uint8
+	tags   [maxBuffer]uint8 // of each slot, for Verify
 	keys   [maxBuffer]uint64
 	values [maxBuffer]V
 }
@@ -60,11 +61,13 @@ func (b *buffer[V]) reserve(limit int) (slot int, ok bool) {
 }
 
 // fill writes to a slot that the caller has reserved; false means that the buffer is too old for the version.
-func (b *buffer[V]) fill(slot int, k uint64, v V, version uint64) bool {
+func (b *buffer[V]) fill(slot int, k uint64, v V, kind, version uint64) bool {
 	if version-b.born > maxDelta {
 		return false
 	}
-	b.keys[slot], b.values[slot], b.deltas[slot] = k, v, uint8(version-b.born)
+	delta := uint8(version - b.born)
+	b.keys[slot], b.values[slot], b.deltas[slot] = k, v, delta
+	b.tags[slot] = tagOf(k, b.values[slot:slot+1], kind, delta)
 	return true
 }
 

@@ -13,13 +13,13 @@ type leaf[V any] struct {
 	since  uint64      // no write in the arrays has a later version
 	before *history[V] // what snapshots older than since see; nil when there was none
 	at     uint64      // offset in an arena; 0 outside one
-	sum    uint64      // of the keys, for Verify
+	sum    uint64      // of the keys and values, for Verify
 	_      [8]byte     // up to the size class of 128 bytes, whose objects start on a cache line
 }
 
 // newLeaf makes a leaf of one piece, on the given arrays.
 func newLeaf[V any](keys []uint64, values []V, m model) *leaf[V] {
-	return &leaf[V]{model: m, keys: keys, values: values, sum: keySum(keys)}
+	return &leaf[V]{model: m, keys: keys, values: values, sum: contentSum(keys, values)}
 }
 
 // written is a leaf together with its buffer. A leaf that replaces one whose buffer was full will be written to again; with
@@ -27,7 +27,7 @@ func newLeaf[V any](keys []uint64, values []V, m model) *leaf[V] {
 type written[V any] struct {
 	leaf   leaf[V]
 	buffer buffer[V]
-	_      [32]byte // up to a size class of whole cache lines, where values are words
+	_      [16]byte // up to a size class of whole cache lines, where values are words
 }
 
 // newWritten is newLeaf with a buffer of the clock's version; without a clock there is none.
@@ -35,18 +35,10 @@ func newWritten[V any](keys []uint64, values []V, m model, clock *atomic.Uint64)
 	if clock == nil {
 		return newLeaf(keys, values, m)
 	}
-	w := &written[V]{leaf: leaf[V]{model: m, keys: keys, values: values, sum: keySum(keys)}}
+	w := &written[V]{leaf: leaf[V]{model: m, keys: keys, values: values, sum: contentSum(keys, values)}}
 	w.buffer.born = clock.Load()
 	w.leaf.buf.Store(&w.buffer)
 	return &w.leaf
-}
-
-// keySum changes whenever a bit of a key does: odd factors lose none.
-func keySum(keys []uint64) (sum uint64) {
-	for i, k := range keys {
-		sum += k * uint64(2*i+1)
-	}
-	return sum
 }
 
 // find returns the position of the last key <= k, and whether it is k.

@@ -46,7 +46,7 @@ func (x *Index[V]) append(k uint64, v V, kind uint64, look bool) (*leaf[V], *buf
 		slot, ok := b.reserve(x.config.BufferCapacity)
 		// The version is read after the slot is reserved, so that a snapshot that finds the slot unreserved knows that
 		// whatever comes to it will be newer than the snapshot.
-		if !ok || !b.fill(slot, k, v, x.version.Load()) {
+		if !ok || !b.fill(slot, k, v, kind, x.version.Load()) {
 			x.counters.stalls.Add(1)
 			x.patch(k, l, &x.version)
 			continue

@@ -6,10 +6,10 @@ import (
 	"strings"
 )
 
-// Verify walks the whole tree and checks everything that a search relies on: order, range and sum of all keys, the bound
-// of every line with the arithmetic that lookups use, routing, equal depth, and the buffers' states. It reports the first
-// thing that is wrong, with the node's place. Values, and writes that are still in a buffer, it cannot tell from others.
-// It may run beside readers and writers.
+// Verify walks the whole tree and checks everything that a search relies on: order and range of all keys, the sum of keys
+// and values, the bound of every line with the arithmetic that lookups use, routing, equal depth, and the buffers' slots.
+// It reports the first thing that is wrong, with the node's place. It may run beside readers and writers; so what it cannot
+// tell is a buffered write that has been turned into one that is not finished.
 func (x *Index[V]) Verify() error {
 	v := verifier[V]{config: x.config, version: x.version.Load}
 	_, err := v.inner(x.tree(), whole, "root")
@@ -166,8 +166,8 @@ func (v verifier[V]) leaf(l *leaf[V], b bounds, at string) error {
 	if err := verifyKeys(l.keys, &l.model, v.config.leafTrainer(), at); err != nil {
 		return err
 	}
-	if sum := keySum(l.keys); sum != l.sum {
-		return mismatch(at, "the keys' sum is %#x, was %#x", sum, l.sum)
+	if sum := contentSum(l.keys, l.values); sum != l.sum {
+		return mismatch(at, "the sum of keys and values is %#x, was %#x", sum, l.sum)
 	}
 	if n > 0 && (l.keys[0] < b.least || l.keys[n-1] > b.most) {
 		return mismatch(at, "keys %d to %d, outside %d to %d", l.keys[0], l.keys[n-1], b.least, b.most)
@@ -194,6 +194,8 @@ func (v verifier[V]) buffer(buf *buffer[V], b bounds, at string) error {
 		case kind == slotFree || kind == slotDead:
 		case buf.version(i) > now:
 			return mismatch(at, "slot %d of the buffer has version %d, the index is at %d", i, buf.version(i), now)
+		case buf.tags[i] != tagOf(buf.keys[i], buf.values[i:i+1], kind, buf.deltas[i]):
+			return mismatch(at, "slot %d of the buffer has changed", i)
 		case buf.keys[i] < b.least || buf.keys[i] > b.most:
 			return mismatch(at, "slot %d of the buffer has key %d, outside %d to %d", i, buf.keys[i], b.least, b.most)
 		}
