@@ -21,6 +21,7 @@ type Arena struct {
 	memory  extents
 	lastUID uint64
 	epochs  epochs
+	follow  func(Plan) // see Follow
 }
 
 // minArena is the least memory, in words, that an empty arena needs.
@@ -86,17 +87,13 @@ func (a *Arena) show(p *planner, n *inner[uint64], offset uint64, parent step[ui
 	host.Store(n)
 }
 
-// execute is the executor of plans within a process.
+// execute carries out a plan, and takes note of it.
 func (a *Arena) execute(p *planner) {
-	for _, c := range p.plan.Copies {
-		for i, w := range c.Words { // atomically, since a Lookup may be reading what was here before
-			a.store(c.Offset+8*uint64(i), w)
-		}
+	p.plan.UID = a.lastUID
+	p.plan.Execute(a.words)
+	if a.follow != nil {
+		a.follow(p.plan)
 	}
-	for _, c := range p.plan.Connects {
-		a.store(c.Slot, c.Offset)
-	}
-	a.store(8*superUID, a.lastUID)
 	for _, learn := range p.done {
 		learn()
 	}

@@ -346,3 +346,44 @@ func TestLookupNoticesReuse(t *testing.T) {
 	}
 	require.NotZero(t, moved)
 }
+
+// TestPlansAreAllOfTheTree executes every plan in a second memory as well: once no buffer holds a write, it is the same
+// arena.
+func TestPlansAreAllOfTheTree(t *testing.T) {
+	random := newRandom(t)
+	words := make([]uint64, 1<<18)
+	a, err := kvindex.NewArena(words, small)
+	require.NoError(t, err)
+	replica := slices.Clone(words)
+	plans := 0
+	a.Follow(func(p kvindex.Plan) {
+		plans++
+		p.Execute(replica)
+	})
+	m := newReference()
+	for _, deletions := range []int{20, 70, 20} {
+		for range 1000 {
+			k, v := m.near(random), random.Uint64()
+			if random.IntN(100) < deletions {
+				m.remove(k)
+				_, _, err = a.Delete(k)
+			} else {
+				m.put(k, v)
+				_, _, err = a.Put(k, v)
+			}
+			require.NoError(t, err)
+		}
+		require.NoError(t, a.Flush())
+		b, err := kvindex.OpenArena(slices.Clone(replica))
+		require.NoError(t, err)
+		m.requireArena(t, b, random)
+	}
+	require.Greater(t, plans, 500)
+	a.Follow(nil)
+	seen := plans
+	for k := range uint64(20) {
+		_, _, err := a.Put(k, k)
+		require.NoError(t, err)
+	}
+	require.Equal(t, seen, plans)
+}

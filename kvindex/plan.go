@@ -1,14 +1,41 @@
 package kvindex
 
-import "fmt"
+import (
+	"fmt"
+	"sync/atomic"
+)
 
 // Plan is a change of an arena's tree as a list of records. Whoever executes it writes all Copies, in any order, and then
 // the Connects, each as one 8-byte store; after that no new reader reaches the Retired ranges, and their memory can be
-// used again when every reader that was under way has finished.
+// used again when every reader that was under way has finished. A plan does not change any more once it is made.
 type Plan struct {
 	Copies   []Copy
 	Connects []Connect
 	Retired  []Range
+	UID      uint64 // the last one given, for the superblock; only OpenArena looks at it
+}
+
+// Execute carries out a plan in memory of this process, which words are: the arena's own, or memory that follows it.
+func (p *Plan) Execute(words []uint64) {
+	for _, c := range p.Copies {
+		for i, w := range c.Words { // atomically, since a Lookup may be reading what was here before
+			atomic.StoreUint64(&words[c.Offset/8+uint64(i)], w)
+		}
+	}
+	for _, c := range p.Connects {
+		atomic.StoreUint64(&words[c.Slot/8], c.Offset)
+	}
+	atomic.StoreUint64(&words[superUID], p.UID)
+}
+
+// Follow calls each with every plan from now on, so that memory elsewhere, such as an accelerator's, can follow the tree:
+// after the plan was executed here and before any memory that it retires is used again. Other writers wait meanwhile, and
+// each must not write to the arena. Writes to a buffer are not plans: its block comes empty, and whoever serves the other
+// memory writes there. nil ends it.
+func (a *Arena) Follow(each func(Plan)) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.follow = each
 }
 
 // Copy puts words at an offset that nothing reachable refers to yet.

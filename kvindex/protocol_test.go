@@ -1,6 +1,9 @@
 package kvindex
 
 import (
+	"math"
+	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -73,4 +76,39 @@ func TestOldBufferTakesNoWrite(t *testing.T) {
 	v, ok = x.Get(1)
 	require.True(t, ok && v == 2)
 	require.NoError(t, s.Close())
+}
+
+// TestSearchesAgree compares the spelled-out searches of windows with the plain one, at every key and beside it.
+func TestSearchesAgree(t *testing.T) {
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	random := rand.New(rand.NewPCG(seed, 0))
+	var value [3 * leaf18]uint64
+	for range 200 {
+		keys := make([]uint64, leaf18)
+		for i := range keys {
+			keys[i] = random.Uint64()
+		}
+		keys[random.IntN(leaf18)], keys[random.IntN(leaf18)] = 0, math.MaxUint64
+		slices.Sort(keys)
+		window := (*[leaf18]uint64)(slices.Compact(keys)[:leaf18:leaf18])
+		probes := []uint64{0, 1, math.MaxUint64 - 1, math.MaxUint64}
+		for _, k := range window {
+			probes = append(probes, k-1, k, k+1)
+		}
+		r := newRouter(window[:], model{slope: 0, width: inner10, eps: 4})
+		n := newInner([]segment[int]{{router: r}})
+		for _, k := range probes {
+			want := predecessor(window[:], 0, leaf18, k)
+			require.Equal(t, want, predecessor18(window, k), "key %d in %d", k, window)
+			require.Equal(t, want, search18(window, k, &value[0]), "key %d in %d", k, window)
+			want = predecessor(window[:], 0, inner10, k)
+			require.Equal(t, want, r.child(k), "key %d in %d", k, window[:inner10])
+			var x Index[int]
+			x.root.Store(n)
+			n.segs[0].leaves = make([]slot[int], 1)
+			_, got := x.slotOf(k)
+			require.Equal(t, want, got, "key %d in %d", k, window[:inner10])
+		}
+	}
 }

@@ -185,7 +185,8 @@ func (s splice[V]) into(n *inner[V], cfg Config) []*inner[V] {
 			entries = append(n.segs[first].entries(), entries...)
 		}
 	}
-	segs := slices.Concat(n.segs[:first], makeSegments(entries, t.retrain(pivotsOf(entries), n.segs[first].model.eps == 0)), n.segs[last+1:n.count])
+	pieces := t.retrain(pivotsOf(entries), n.segs[first].model.eps == 0)
+	segs := slices.Concat(n.segs[:first], makeSegments(entries, pieces), n.segs[last+1:n.count])
 	return groupSegments(segs, cfg)
 }
 

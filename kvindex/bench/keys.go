@@ -14,10 +14,16 @@ import (
 	"time"
 )
 
-var setNames = []string{"uniform1M", "uniform10M", "dense4x1M", "lognormal1M", "word_prefix8", "ip4", "ip6hi"}
+var setNames = []string{"uniform1M", "uniform10M", "dense4x1M", "dense4x10M", "lognormal1M", "lognormal10M", "word_prefix8",
+	"ip4", "ip6hi"}
 
-// keySet makes or reads a sorted set of distinct keys.
-func keySet(name string) []uint64 {
+// keySet makes or reads a sorted set of distinct keys, and takes its first ones if it has more than most.
+func keySet(name string, most int) []uint64 {
+	keys := wholeSet(name)
+	return keys[:min(len(keys), most)]
+}
+
+func wholeSet(name string) []uint64 {
 	random := rand.New(rand.NewPCG(42, 0))
 	switch {
 	case strings.HasPrefix(name, "uniform"):

@@ -6,6 +6,7 @@ import (
 	"flag"
 	"fmt"
 	"log"
+	"math"
 	"os"
 	"runtime"
 	"slices"
@@ -19,10 +20,11 @@ func main() {
 	sets := flag.String("sets", strings.Join(setNames, ","), "key sets, of "+strings.Join(setNames, " "))
 	run := flag.String("run", strings.Join(benchNames(), ","), "measurements, of "+strings.Join(benchNames(), " "))
 	rounds := flag.Int("rounds", 5, "rounds of each measurement")
+	most := flag.Int("keys", math.MaxInt, "the most keys of a set, for a quick look whether all runs")
 	flag.Parse()
 	fmt.Printf("%s, %d CPUs, %s, %d rounds; %s\n", runtime.Version(), runtime.NumCPU(), cpuName(), *rounds, loadAverage())
 	for _, set := range strings.Split(*sets, ",") {
-		keys := keySet(set)
+		keys := keySet(set, *most)
 		fmt.Printf("\n%s, %d keys\n", set, len(keys))
 		out := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
 		for _, b := range benches {
@@ -38,8 +40,10 @@ func main() {
 			reportGoogle(out, in)
 		}
 		if slices.Contains(strings.Split(*run, ","), "stall") {
-			p9999, slowest := stalls(newInput(keys))
-			fmt.Fprintf(out, "stall\tkvindex\t%v\t[%v]\tread at 99.99 %% beside a writer, and the slowest\n", p9999, slowest)
+			for _, beside := range []string{"a writer", "a loop"} {
+				p9999, slowest := stalls(newInput(keys), beside == "a writer")
+				fmt.Fprintf(out, "stall\tkvindex, beside %s\t%v\t[%v]\tread at 99.99 %%, and the slowest\n", beside, p9999, slowest)
+			}
 		}
 		out.Flush()
 	}

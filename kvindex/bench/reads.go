@@ -17,10 +17,12 @@ func less(a, b pair) bool { return a.key < b.key }
 
 var benches = []bench{
 	{"get", "ns", []contender{{"kvindex", getIndex}, {"google", getGoogle}, {"tidwall", getTidwall}, {"binary search", getBinary}}},
+	{"latency", "ns", []contender{{"kvindex, each get after the other", getInTurn}, {"one load, each after the other", chase}}},
 	{"batch64", "ns", []contender{{"kvindex", batchIndex}}},
 	{"scan10", "ns", []contender{{"kvindex", scanIndex}, {"google", scanGoogle}, {"tidwall", scanTidwall}}},
 	{"load", "ns CPU", []contender{{"kvindex", loadIndex}, {"tidwall", loadTidwall}}},
-	{"put", "ns CPU", []contender{{"kvindex", putIndex}, {"kvindex blind", putBlindIndex}, {"google", putGoogle}, {"tidwall", putTidwall}}},
+	{"put", "ns CPU", []contender{{"kvindex", putIndex}, {"kvindex blind", putBlindIndex}, {"google", putGoogle},
+		{"tidwall", putTidwall}}},
 	{"churned", "ns", []contender{{"kvindex", getChurned}}},
 	shared,
 	ycsb(mixes[0]), ycsb(mixes[1]), ycsb(mixes[2]), ycsb(mixes[3]), ycsb(mixes[4]), ycsb(mixes[5]),
@@ -107,6 +109,43 @@ func zipfian(prepare func(*input) func() int) func(*input) func() int {
 			next = (next + n) % (probes - n + 1)
 			return body()
 		}
+	}
+}
+
+// nothing is 0, which the compiler does not know.
+var nothing uint64
+
+// getInTurn is get where each key depends on the value before, so that nothing overlaps.
+func getInTurn(in *input) func() int {
+	x := loaded(in)
+	return func() int {
+		v := uint64(0)
+		for _, k := range in.probes {
+			v, _ = x.Get(k ^ v&nothing)
+		}
+		sink += v
+		return len(in.probes)
+	}
+}
+
+// chase follows a random cycle through as much memory as keys and values take, a load for each line: what one cache miss
+// costs that nothing overlaps. A get that is not in any cache takes at least one: keys have to be read before it is known
+// which value is.
+func chase(in *input) func() int {
+	const line = 8
+	lines := max(2*len(in.keys)/line, 2)
+	memory := make([]uint64, lines*line)
+	order := rand.New(rand.NewPCG(47, 0)).Perm(lines)
+	for i, at := range order {
+		memory[at*line] = uint64(order[(i+1)%lines] * line)
+	}
+	at := uint64(0)
+	return func() int {
+		for range in.probes {
+			at = memory[at]
+		}
+		sink += at
+		return len(in.probes)
 	}
 }
 

@@ -35,6 +35,15 @@ func newZipf(n, zetan float64, random *rand.Rand) *zipf {
 		eta: (1 - math.Pow(2/n, 1-theta)) / (1 - zeta(2)/zetan)}
 }
 
+// grow makes the distribution one of n ranks, which are more than before.
+func (z *zipf) grow(n int) {
+	for i := int(z.n) + 1; i <= n; i++ {
+		z.zetan += math.Pow(float64(i), -theta)
+	}
+	z.n = float64(n)
+	z.eta = (1 - math.Pow(2/z.n, 1-theta)) / (1 - zeta(2)/z.zetan)
+}
+
 func (z *zipf) next() uint64 {
 	u := z.random.Float64()
 	switch uz := u * z.zetan; {
@@ -152,6 +161,7 @@ func ycsb(m mix) bench {
 				at = request.next()
 			}
 			if m.latest {
+				newest.grow(inserted)
 				at = uint64(inserted-1) - newest.next()
 			}
 			switch p := random.IntN(100); {
@@ -235,15 +245,17 @@ func together(in *input, read, write func(uint64)) int {
 	return 8 * each
 }
 
-// stalls measures single reads while another goroutine writes, and gives the slowest in ten thousand.
-func stalls(in *input) (p9999, slowest time.Duration) {
+// stalls measures single reads beside a goroutine that writes, or beside one that only computes, whose figures are what
+// the machine does to any program; and gives the slowest in ten thousand.
+func stalls(in *input, write bool) (p9999, slowest time.Duration) {
 	x := loaded(in)
 	var done atomic.Bool
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		for i := 0; !done.Load(); i++ {
-			k := in.probes[i%probes]
-			x.PutBlind(k+1, k)
+			if k := in.probes[i%probes]; write {
+				x.PutBlind(k+1, k)
+			}
 		}
 	})
 	took := make([]time.Duration, 500_000)
