@@ -75,7 +75,7 @@ bench-rxe: deps ## Weft against perftest on soft-RoCE, in one boot
 	docker/rxe/bench.sh
 
 bench-kvindex: deps ## The index against B-trees and binary search, interleaved; ARGS='-sets uniform1M -run get,put'
-	cd kvindex/bench && go run . $(ARGS)
+	cd kvindex/bench && go vet . && go run . $(ARGS)
 
 soak-kvindex: deps ## The index against a reference for SOAK= (10m); ARGS='-soak.seed 7' repeats a run
 	go test -count=1 -timeout=0 -run='^TestSoak$$' -v ./kvindex -soak=$(SOAK) $(ARGS)
