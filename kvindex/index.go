@@ -57,6 +57,14 @@ func (x *Index[V]) leafAhead(k uint64) *leaf[V] {
 	return s.leaf.Load()
 }
 
+// leafToScan is leafAhead for a scan, which goes on behind k.
+func (x *Index[V]) leafToScan(k uint64) *leaf[V] {
+	seg, i := x.slotOf(k)
+	s, pivot := &seg.leaves[i], seg.pivots[i]
+	prefetchScan(s.keys.Load(), s.values.Load(), max(k, pivot)-pivot, s.line.Load())
+	return s.leaf.Load()
+}
+
 // slotOf descends to the segment above the leaf of k, and to the leaf's slot there. A lookup takes as long as the processor
 // needs to get through its instructions to those of the next one, whose cache misses it then overlaps with. Hence no
 // branches that depend on keys, and no calls: this is route and child, spelled out.

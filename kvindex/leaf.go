@@ -98,13 +98,6 @@ func (l *leaf[V]) prefetch(k uint64) {
 	}
 }
 
-// prefetchScan is prefetch for a scan, which goes on behind the window's middle.
-func (l *leaf[V]) prefetchScan(k uint64) {
-	if i := l.model.start(k); l.model.width == leaf18 && i+valueAhead < len(l.values) {
-		prefetchScan(&l.keys[i], &l.values[i+valueAhead])
-	}
-}
-
 // valueAhead is where in a window of 2*8+2 keys the likeliest values begin.
 const valueAhead = 6
 

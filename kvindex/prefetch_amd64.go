@@ -12,10 +12,10 @@ func prefetchWindow(keys *uint64, value any)
 //go:noescape
 func prefetchAhead(keys *uint64, values any, distance, line uint64)
 
-// prefetchScan is prefetchWindow, and asks for the two lines of keys and of values that come then.
+// prefetchScan is prefetchAhead, and asks for the two lines of keys and of values that come then.
 //
 //go:noescape
-func prefetchScan(keys *uint64, value any)
+func prefetchScan(keys *uint64, values any, distance, line uint64)
 
 // search18 is predecessor18, and asks first for the lines of the values around the window's middle.
 //

@@ -9,15 +9,21 @@ TEXT ·prefetchWindow(SB), NOSPLIT, $0-24
 	PREFETCHT0 24(BX)
 	RET
 
-// func prefetchScan(keys *uint64, value any)
-TEXT ·prefetchScan(SB), NOSPLIT, $0-24
-	MOVQ keys+0(FP), AX
-	MOVQ value_data+16(FP), BX
-	PREFETCHT0 48(AX)
-	PREFETCHT0 96(AX)
-	PREFETCHT0 144(AX)
-	PREFETCHT0 24(BX)
-	PREFETCHT0 88(BX)
+// func prefetchScan(keys *uint64, values any, distance, line uint64)
+TEXT ·prefetchScan(SB), NOSPLIT, $0-40
+	MOVQ line+32(FP), CX
+	MOVQ distance+24(FP), AX
+	MULQ CX
+	MOVQ keys+0(FP), R8
+	MOVQ values_data+16(FP), R9
+	MOVBQSX CX, CX
+	ADDQ CX, DX
+	PREFETCHT0 -24(R8)(DX*8)
+	PREFETCHT0 40(R8)(DX*8)
+	PREFETCHT0 104(R8)(DX*8)
+	PREFETCHT0 -24(R9)(DX*8)
+	PREFETCHT0 40(R9)(DX*8)
+	PREFETCHT0 104(R9)(DX*8)
 	RET
 
 // func prefetchBuffer(buffer any)

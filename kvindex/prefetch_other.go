@@ -9,7 +9,7 @@ func prefetchWindow(*uint64, any) {}
 func prefetchAhead(*uint64, any, uint64, uint64) {}
 
 // prefetchScan does nothing either.
-func prefetchScan(*uint64, any) {}
+func prefetchScan(*uint64, any, uint64, uint64) {}
 
 // search18 is predecessor18 alone.
 func search18(keys *[leaf18]uint64, k uint64, _ any) int { return predecessor18(keys, k) }

@@ -81,8 +81,7 @@ func (w view[V]) ascend(lo, hi uint64, yield func(uint64, V) bool) {
 		var l *leaf[V]
 		if w.version == latest {
 			// A short scan ends in its first leaf, which a plain descent finds; the range is needed only to go on.
-			l = w.index.leafAhead(lo)
-			l.prefetchScan(lo)
+			l = w.index.leafToScan(lo)
 			if !l.ascend(latest, lo, hi, yield) {
 				return
 			}
@@ -169,9 +168,13 @@ func (l *leaf[V]) ascend(version, lo, hi uint64, yield func(uint64, V) bool) boo
 			}
 		}
 	}
-	keys, values := l.keys, l.values
-	for ; i < len(keys) && i < len(values) && keys[i] <= hi; i++ {
-		if !yield(keys[i], values[i]) {
+	keys, values := l.keys[i:], l.values[i:]
+	values = values[:len(keys)]
+	for i, k := range keys {
+		if k > hi {
+			break
+		}
+		if !yield(k, values[i]) {
 			return false
 		}
 	}
