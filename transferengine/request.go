@@ -107,9 +107,9 @@ type ScatterTarget struct {
 // then nothing was sent and t is free: they wrap syscall.EINVAL or EFAULT (bounds), EACCES (rights), EBUSY (t is in
 // flight), [ErrQueueFull], net.ErrClosed, or for a lost peer are a [*TransferError].
 func (e *Engine) Write(t *Transfer, w Write) error {
-	p, err := e.planWrite(&w)
+	err := e.claim(t, opWrite, w.Timeout, w.Source)
 	if err == nil {
-		err = e.start(t, opWrite, w.Timeout, w.Peer, w.Source, &p)
+		err = e.start(t, w.Peer, e.planWrite(&t.plan, &w))
 	}
 	if err != nil {
 		return wrapRequest(opWrite, w.Peer, err)
@@ -120,9 +120,9 @@ func (e *Engine) Write(t *Transfer, w Write) error {
 // WritePages starts a write of pages, whose end t tells. The page lists must not change until then. Otherwise it is as
 // [Engine.Write].
 func (e *Engine) WritePages(t *Transfer, w PagedWrite) error {
-	p, err := e.planPages(&w)
+	err := e.claim(t, opPages, w.Timeout, w.Source)
 	if err == nil {
-		err = e.start(t, opPages, w.Timeout, w.Peer, w.Source, &p)
+		err = e.start(t, w.Peer, e.planPages(&t.plan, &w))
 	}
 	if err != nil {
 		return wrapRequest(opPages, w.Peer, err)
@@ -133,9 +133,9 @@ func (e *Engine) WritePages(t *Transfer, w PagedWrite) error {
 // Read starts a read, whose end t tells: then the bytes are in the region, which must not be used before. Otherwise it is as
 // [Engine.Write]. On a NIC that cannot read the error wraps errors.ErrUnsupported.
 func (e *Engine) Read(t *Transfer, r Read) error {
-	p, err := e.planRead(&r)
+	err := e.claim(t, opRead, r.Timeout, r.Dest)
 	if err == nil {
-		err = e.start(t, opRead, r.Timeout, r.Peer, r.Dest, &p)
+		err = e.start(t, r.Peer, e.planRead(&t.plan, &r))
 	}
 	if err != nil {
 		return wrapRequest(opRead, r.Peer, err)
@@ -156,18 +156,18 @@ func wrapRequest(op string, peer *Peer, err error) error {
 }
 
 // planWrite checks a write and lays it out.
-func (e *Engine) planWrite(w *Write) (p plan, err error) {
-	err = e.planRange(&p, rail.Write, w.Peer, w.Source, w.SourceOffset, w.Dest, w.DestOffset, w.Length, w.Shards)
+func (e *Engine) planWrite(p *plan, w *Write) error {
+	err := e.planRange(p, rail.Write, w.Peer, w.Source, w.SourceOffset, w.Dest, w.DestOffset, w.Length, w.Shards)
 	p.imm, p.hasImm = w.Imm, w.HasImm
-	return p, err
+	return err
 }
 
 // planRead checks a read and lays it out.
-func (e *Engine) planRead(r *Read) (p plan, err error) {
+func (e *Engine) planRead(p *plan, r *Read) error {
 	if !e.worker.caps.Read {
-		return p, fmt.Errorf("%s does not read: %w", e.worker.name, errors.ErrUnsupported)
+		return fmt.Errorf("%s does not read: %w", e.worker.name, errors.ErrUnsupported)
 	}
-	return p, e.planRange(&p, rail.Read, r.Peer, r.Dest, r.DestOffset, r.Source, r.SourceOffset, r.Length, 1)
+	return e.planRange(p, rail.Read, r.Peer, r.Dest, r.DestOffset, r.Source, r.SourceOffset, r.Length, 1)
 }
 
 // planRange checks a request for contiguous bytes and lays it out, but for the immediate.
@@ -195,27 +195,27 @@ func (e *Engine) planRange(p *plan, kind rail.OpKind, peer *Peer, local *Region,
 }
 
 // planPages checks a write of pages and lays it out.
-func (e *Engine) planPages(w *PagedWrite) (p plan, err error) {
+func (e *Engine) planPages(p *plan, w *PagedWrite) error {
 	if len(w.SourcePages) != len(w.DestPages) {
-		return p, fmt.Errorf("%d source pages and %d destination pages, not as many: %w",
+		return fmt.Errorf("%d source pages and %d destination pages, not as many: %w",
 			len(w.SourcePages), len(w.DestPages), syscall.EINVAL)
 	}
 	bytes := w.PageLength > 0 && len(w.SourcePages) > 0
 	if err := e.checkEnds(rail.Write, w.Peer, w.Source, w.Dest, bytes); err != nil {
-		return p, err
+		return err
 	}
 	if bytes {
 		err := checkPages("source", w.SourceOffset, w.SourceStride, w.SourcePages, w.PageLength, w.Source.descriptor.length)
 		if err != nil {
-			return p, err
+			return err
 		}
 		err = checkPages("destination", w.DestOffset, w.DestStride, w.DestPages, w.PageLength, w.Dest.length)
 		if err != nil {
-			return p, err
+			return err
 		}
 	}
-	if err := e.layOut(&p, rail.Write, w.Source, w.Dest, w.Shards); err != nil {
-		return p, err
+	if err := e.layOut(p, rail.Write, w.Source, w.Dest, w.Shards); err != nil {
+		return err
 	}
 	p.imm, p.hasImm = w.Imm, w.HasImm
 	if bytes {
@@ -224,7 +224,7 @@ func (e *Engine) planPages(w *PagedWrite) (p plan, err error) {
 		p.localStride, p.remoteStride = w.SourceStride, w.DestStride
 		p.cutPages(w.SourcePages, w.DestPages, w.PageLength)
 	}
-	return p, nil
+	return nil
 }
 
 // roles says what local and remote memory are to an operation.
@@ -265,7 +265,7 @@ func (e *Engine) layOut(p *plan, kind rail.OpKind, local *Region, remote *Descri
 	if shards < 0 || shards > MaxShards {
 		return fmt.Errorf("%d shards, not 1 to %d: %w", shards, MaxShards, syscall.EINVAL)
 	}
-	p.kind, p.shards = kind, uint64(max(shards, 1))
+	*p = plan{kind: kind, shards: uint64(max(shards, 1))}
 	p.maxLength, p.ordered = e.worker.caps.MaxLength, e.worker.caps.Ordered
 	p.empty, p.remote, p.remoteKey = remote.base, remote.base, remote.keys[0]
 	if local != nil {

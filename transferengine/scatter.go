@@ -13,27 +13,18 @@ func (e *Engine) Scatter(t *Transfer, s Scatter) error {
 	if len(s.Targets) == 0 {
 		return fmt.Errorf("scatter: there are no targets: %w", syscall.EINVAL)
 	}
-	if err := e.requests.Enter(); err != nil {
-		return fmt.Errorf("scatter: %w", err)
-	}
-	defer e.requests.Exit()
 	if err := e.claim(t, opScatter, s.Timeout, s.Source); err != nil {
 		return fmt.Errorf("scatter: %w", err)
 	}
 	t.peer, t.targets = nil, t.spare[:0]
-	err := e.planTargets(t, &s)
-	if err == nil {
-		if err = e.submit(submission{transfer: t}); err == nil {
-			e.stats.requests.Add(1)
-			return nil
+	if err := e.planTargets(t, &s); err != nil {
+		for i := range t.targets {
+			t.targets[i].peer.transfers.Add(-1)
 		}
+		e.unclaim(t)
+		return err
 	}
-	for i := range t.targets {
-		t.targets[i].peer.transfers.Add(-1)
-	}
-	t.letGo()
-	t.state.Store(unused)
-	return err
+	return e.hand(t)
 }
 
 // planTargets checks the targets of a scatter and lays them out. Those that it has put into the transfer are counted as
@@ -43,17 +34,15 @@ func (e *Engine) planTargets(t *Transfer, s *Scatter) error {
 		to := &s.Targets[i]
 		w := Write{Peer: to.Peer, Source: s.Source, SourceOffset: to.SourceOffset, Dest: to.Dest, DestOffset: to.DestOffset,
 			Length: to.Length, Imm: s.Imm, HasImm: s.HasImm, Shards: s.Shards}
-		p, err := e.planWrite(&w)
+		next := target{peer: to.Peer}
+		err := e.planWrite(&next.plan, &w)
 		if err == nil {
-			if lost := to.Peer.Err(); lost != nil {
-				return &TransferError{Op: opScatter, Peer: to.Peer, Rail: e.worker.name, Outcome: NotDelivered, Cause: lost}
-			}
-			err = e.admit(to.Peer)
+			err = e.admit(opScatter, to.Peer)
 		}
 		if err != nil {
 			return fmt.Errorf("scatter: target %d: %w", i, wrapRequest(opScatter, to.Peer, err))
 		}
-		t.targets = append(t.targets, target{peer: to.Peer, plan: p})
+		t.targets = append(t.targets, next)
 	}
 	t.begun, t.left = 0, len(t.targets)
 	return nil

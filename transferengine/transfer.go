@@ -46,54 +46,72 @@ const (
 	finished
 )
 
-// claim begins a request: the transfer is its from then on, and so is the region.
+// claim begins a request: the transfer is its from then on, and so is the region. The request ends with start, or unclaim.
 func (e *Engine) claim(t *Transfer, op string, timeout time.Duration, region *Region) error {
 	if timeout < 0 {
 		return fmt.Errorf("a timeout of %v is less than 0: %w", timeout, syscall.EINVAL)
 	}
-	orDefault(&timeout, e.config.TransferTimeout)
 	before := t.state.Load()
 	if before == inFlight || !t.state.CompareAndSwap(before, inFlight) {
 		return fmt.Errorf("the transfer is in flight with another request: %w", syscall.EBUSY)
 	}
-	if region != nil {
-		if err := region.hold(); err != nil {
-			t.state.Store(unused)
-			return err
+	err := e.requests.Enter()
+	if err == nil && region != nil {
+		if err = region.hold(); err != nil {
+			e.requests.Exit()
 		}
 	}
+	if err != nil {
+		t.state.Store(unused)
+		return err
+	}
+	orDefault(&timeout, e.config.TransferTimeout)
 	t.engine, t.op, t.timeout, t.region, t.err = e, op, timeout, region, nil
 	return nil
 }
 
-// start hands the worker a request to one peer.
-func (e *Engine) start(t *Transfer, op string, timeout time.Duration, peer *Peer, region *Region, p *plan) error {
-	if err := e.requests.Enter(); err != nil {
+// unclaim takes back a request that was refused.
+func (e *Engine) unclaim(t *Transfer) {
+	t.letGo()
+	t.state.Store(unused)
+	e.requests.Exit()
+}
+
+// start hands the worker a request to one peer, unless there is an error of its plan.
+func (e *Engine) start(t *Transfer, peer *Peer, err error) error {
+	if err == nil {
+		err = e.admit(t.op, peer)
+	}
+	if err != nil {
+		e.unclaim(t)
 		return err
 	}
-	defer e.requests.Exit()
+	t.peer = peer
+	return e.hand(t)
+}
+
+// hand hands the worker a request, whose peers have admitted it.
+func (e *Engine) hand(t *Transfer) error {
+	if err := e.submit(submission{transfer: t}); err != nil {
+		if t.targets == nil {
+			t.peer.transfers.Add(-1)
+		}
+		for i := range t.targets {
+			t.targets[i].peer.transfers.Add(-1)
+		}
+		e.unclaim(t)
+		return err
+	}
+	e.stats.requests.Add(1)
+	e.requests.Exit()
+	return nil
+}
+
+// admit counts a transfer to a peer, unless the peer is lost or there are too many.
+func (e *Engine) admit(op string, peer *Peer) error {
 	if err := peer.Err(); err != nil {
 		return &TransferError{Op: op, Peer: peer, Rail: e.worker.name, Outcome: NotDelivered, Cause: err}
 	}
-	if err := e.claim(t, op, timeout, region); err != nil {
-		return err
-	}
-	t.peer, t.plan = peer, *p
-	err := e.admit(peer)
-	if err == nil {
-		if err = e.submit(submission{transfer: t}); err == nil {
-			e.stats.requests.Add(1)
-			return nil
-		}
-		peer.transfers.Add(-1)
-	}
-	t.letGo()
-	t.state.Store(unused)
-	return err
-}
-
-// admit counts a transfer to a peer, unless there are too many.
-func (e *Engine) admit(peer *Peer) error {
 	limit := int64(e.config.MaxPeerTransfers)
 	if peer.transfers.Add(1) > limit {
 		peer.transfers.Add(-1)

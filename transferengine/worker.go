@@ -85,19 +85,23 @@ func newWorker(e *Engine) *worker {
 	return w
 }
 
-// Turn handles what the rail reports, takes in what is queued and posts what can be posted. It returns how many things it
+// Turn takes in what is queued, posts what can be posted and handles what the rail reports. It returns how many things it
 // did, and when it must be called again even if nothing happens: the zero time if never.
 //
-// The rail comes first, since what it finds (completions, credit) may be what a post waits for.
+// What is queued comes first, since its way is the longest. What is left is tried again after the rail's turn, which may
+// have found what it waits for: completions, or credit.
 func (w *worker) Turn(now time.Time) (did int, next time.Time) {
 	w.now, w.nano = now, now.UnixNano()
 	w.stats.turns.Add(1)
+	did = w.admit() + w.post()
 	n, next := w.rail.Turn(now, w.events)
 	if n > 0 {
 		w.handle(w.events[:n])
 	}
-	did = n + w.admit() + w.post() + w.watch()
-	return did, w.orDue(next)
+	if len(w.ready) > 0 {
+		did += w.post()
+	}
+	return did + n + w.watch(), w.orDue(next)
 }
 
 // pending tells whether a turn would find something to do besides what the rail reports.

@@ -209,9 +209,12 @@ func TestReceivesRunOut(t *testing.T) {
 	p.network.Exhaust(addressB, true)
 	tr := new(transferengine.Transfer)
 	require.NoError(t, p.a.Write(tr, transferengine.Write{Peer: p.toB, Dest: &p.to, Imm: 1, HasImm: true, Shards: 50}))
-	p.settle()
+	require.NoError(t, p.Until(func() bool { return p.b.Counter(1).Value() == 4 && p.a.Stats().BackPressure > 0 }))
+	for range 20 {
+		p.a.Turn(p.Now())
+		p.b.Turn(p.Now())
+	}
 	require.EqualValues(t, 4, p.b.Counter(1).Value())
-	require.NotZero(t, p.a.Stats().BackPressure)
 	p.network.Exhaust(addressB, false)
 	p.settle()
 	require.NoError(t, tr.Err())

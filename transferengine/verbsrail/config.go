@@ -14,6 +14,9 @@ import (
 type Config struct {
 	// Device is the name of an RDMA device, such as "mlx5_0" or "rxe0"; empty for the only one of the machine.
 	Device string
+	// Context is a device that the caller has opened, or imported from elsewhere, and that is used instead of Device; nil is
+	// none. It must stay open until the rail is closed, which leaves it open.
+	Context *verbs.Context
 	// Port is the device's port; 0 is port 1.
 	Port uint8
 	// GIDIndex is the entry of the port's GID table to send from; nil is what [verbs.SelectGID] chooses.

@@ -1,6 +1,8 @@
 package verbsrail
 
 import (
+	"time"
+
 	"github.com/weftrdma/weft/transferengine/rail"
 	"github.com/weftrdma/weft/verbs"
 )
@@ -47,4 +49,21 @@ func (r *Rail) Violate(id rail.PeerID, how string) error {
 // Destination is what a datagram to a rail needs.
 func (r *Rail) Destination() (gid verbs.GIDEntry, qpn, qkey uint32) {
 	return r.gid, r.datagrams.qp.Num(), r.datagrams.qkey
+}
+
+// Adopt makes a peer that does not exist, for a device that carries no data: its hellos are made up.
+func (r *Rail) Adopt(now time.Time) (rail.PeerID, error) {
+	r.touch(now)
+	m := &hello{from: r.handshake.self, incarnation: rail.Incarnation{15: 1}, nonce: 1, attempt: 1, half: half{
+		messages: queuePair{qpn: 1000}, writes: queuePair{qpn: 1001}, mtu: 1024, rdAtomic: 1, immediates: maxImmediates,
+		message: messageSize}}
+	m.from.qpn++
+	r.handshake.hello(now, m)
+	e := r.handshake.ends[m.from]
+	if e == nil {
+		return 0, rail.ErrRefused
+	}
+	m.holds = e.nonce
+	r.handshake.hello(now, m)
+	return e.id, nil
 }

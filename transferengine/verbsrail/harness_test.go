@@ -211,5 +211,7 @@ func startPeer(t testing.TB, args ...string) *childPeer {
 }
 
 func TestMain(m *testing.M) {
-	rdmatest.Main(m, rdmatest.Children{"peer": playPeer, "conformance peer": conformancePeer})
+	rdmatest.Main(m, rdmatest.Children{
+		"peer": playPeer, "conformance peer": conformancePeer, "bench peer": playBenchPeer,
+	})
 }

@@ -83,8 +83,10 @@ func (cfg Config) Open(incarnation rail.Incarnation) (rail.Rail, error) {
 
 func (r *Rail) setUp(incarnation rail.Incarnation) (err error) {
 	r.process = thisProcess()
-	if r.ctx, err = verbs.Open(r.cfg.Device); err != nil {
-		return err
+	if r.ctx = r.cfg.Context; r.ctx == nil {
+		if r.ctx, err = verbs.Open(r.cfg.Device); err != nil {
+			return err
+		}
 	}
 	r.name = "verbs:" + r.ctx.Name()
 	port, err := r.choosePort()
@@ -170,7 +172,7 @@ func (r *Rail) free() error {
 	if r.pd != nil {
 		errs = append(errs, r.pd.Close())
 	}
-	if r.ctx != nil {
+	if r.ctx != nil && r.cfg.Context == nil {
 		errs = append(errs, r.ctx.Close())
 	}
 	return errors.Join(errs...)
