@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/weftrdma/weft/internal/mem"
+	"github.com/weftrdma/weft/internal/process"
 	"github.com/weftrdma/weft/transferengine/rail"
 	"github.com/weftrdma/weft/verbs"
 )
@@ -41,7 +42,7 @@ type conn struct {
 	msgLimit         int    // bytes that the peer's receives take
 
 	lastHeard, lastSpoke time.Time
-	sentinel             sentinel // of the peer's process, nil if it is not on this host
+	sentinel             process.Sentinel // of the peer's process, nil if it is not on this host
 
 	// From when it is given up.
 	cause    error
@@ -168,8 +169,8 @@ func (r railEffects) connect(id rail.PeerID, to address, other half) error {
 	c.peer = to
 	c.granted, c.window = uint64(other.immediates), uint64(other.immediates)
 	c.msgLimit = int(other.message)
-	if other.process.visible(r.process) {
-		c.sentinel = watch(other.process)
+	if other.process.Visible(r.process) {
+		c.sentinel = process.Watch(other.process)
 	}
 	end := verbs.Endpoint{GID: to.gid, LID: to.lid, MTU: verbs.MTU(other.mtu), RdAtomic: other.rdAtomic}
 	end.QPN, end.PSN = other.messages.qpn, other.messages.psn
@@ -195,7 +196,7 @@ func (r railEffects) up(id rail.PeerID, to address, incarnation rail.Incarnation
 	c.lastHeard, c.lastSpoke = r.now, r.now
 	first := r.now.Add(r.cfg.Heartbeat)
 	if c.sentinel != nil {
-		first = earlier(first, r.now.Add(processInterval))
+		first = earlier(first, r.now.Add(process.Interval))
 	}
 	if r.watchAt.IsZero() || first.Before(r.watchAt) {
 		r.watchAt = first

@@ -133,7 +133,7 @@ func (r *Rail) bury(c *conn) {
 // destroy gives back what the connection has. Memory goes after the queue pairs that use it.
 func (c *conn) destroy() error {
 	if c.sentinel != nil {
-		c.sentinel.close()
+		c.sentinel.Close()
 		c.sentinel = nil
 	}
 	var errs []error

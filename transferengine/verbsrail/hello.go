@@ -1,6 +1,7 @@
 package verbsrail
 
 import (
+	"github.com/weftrdma/weft/internal/process"
 	"github.com/weftrdma/weft/internal/tlv"
 	"github.com/weftrdma/weft/transferengine/rail"
 )
@@ -31,7 +32,7 @@ type half struct {
 	rdAtomic         uint8  // RDMA reads and atomics that the sender takes at a time
 	immediates       uint32 // that the receiver may send before it is granted more
 	message          uint32 // bytes of the largest control message that the sender takes
-	process          process
+	process          process.ID
 }
 
 // queuePair is one end of a reliable connection.
@@ -97,8 +98,8 @@ func (m *hello) append(b []byte) []byte {
 	if m.half.message != olderMessage {
 		b = appendUint32(b, fieldMessageSize, m.half.message)
 	}
-	if m.half.process != (process{}) {
-		b = tlv.AppendField(b, fieldProcess, m.half.process.pack())
+	if m.half.process != (process.ID{}) {
+		b = tlv.AppendField(b, fieldProcess, m.half.process.Pack())
 	}
 	return tlv.Finish(b)
 }
@@ -134,8 +135,8 @@ func parseHello(b []byte) (*hello, error) {
 		case fieldMessageSize:
 			m.half.message = f.uint32(typ, v)
 		case fieldProcess:
-			if f.size(typ, v, processSize) {
-				m.half.process = unpackProcess(v)
+			if f.size(typ, v, process.Size) {
+				m.half.process = process.Unpack(v)
 			}
 		}
 	}); err != nil {

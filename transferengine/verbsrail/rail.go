@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/weftrdma/weft/internal/life"
+	"github.com/weftrdma/weft/internal/process"
 	"github.com/weftrdma/weft/transferengine/rail"
 	"github.com/weftrdma/weft/verbs"
 )
@@ -30,7 +31,7 @@ type Rail struct {
 
 	datagrams datagrams
 	handshake *handshake
-	process   process // this one
+	process   process.ID // this one
 
 	conns      []*conn // by slot; nil where free
 	freeSlots  []uint32
@@ -82,7 +83,7 @@ func (cfg Config) Open(incarnation rail.Incarnation) (rail.Rail, error) {
 }
 
 func (r *Rail) setUp(incarnation rail.Incarnation) (err error) {
-	r.process = thisProcess()
+	r.process = process.This()
 	if r.ctx = r.cfg.Context; r.ctx == nil {
 		if r.ctx, err = verbs.Open(r.cfg.Device); err != nil {
 			return err

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/weftrdma/weft/internal/process"
 	"github.com/weftrdma/weft/transferengine/rail"
 	"github.com/weftrdma/weft/verbs"
 )
@@ -216,7 +217,7 @@ func (r *Rail) watch() {
 		}
 		silence := r.now.Sub(c.lastHeard)
 		switch {
-		case drained && c.sentinel != nil && c.sentinel.ended():
+		case drained && c.sentinel != nil && c.sentinel.Ended():
 			r.fail(c, fmt.Errorf("%s: %v: %w: its process has ended", r.name, c.peer, rail.ErrPeerGone), 0)
 			continue
 		case silence >= r.cfg.PeerTimeout && drained:
@@ -227,10 +228,10 @@ func (r *Rail) watch() {
 		}
 		r.watchAt = earlier(r.watchAt, earlier(c.lastSpoke.Add(r.cfg.Heartbeat), c.lastHeard.Add(r.cfg.PeerTimeout)))
 		if c.sentinel != nil {
-			r.watchAt = earlier(r.watchAt, r.now.Add(processInterval))
+			r.watchAt = earlier(r.watchAt, r.now.Add(process.Interval))
 		}
 	}
-	if soon := r.now.Add(min(r.cfg.Heartbeat/4, processInterval)); !r.watchAt.IsZero() && r.watchAt.Before(soon) {
+	if soon := r.now.Add(min(r.cfg.Heartbeat/4, process.Interval)); !r.watchAt.IsZero() && r.watchAt.Before(soon) {
 		r.watchAt = soon // many peers are looked at together
 	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/weftrdma/weft/internal/process"
 	"github.com/weftrdma/weft/internal/tlv"
 	"github.com/weftrdma/weft/transferengine/rail"
 )
@@ -67,7 +68,7 @@ func TestGolden(t *testing.T) {
 func TestGoldenOptions(t *testing.T) {
 	want := testHello()
 	want.half.message = messageSize
-	want.half.process = process{boot: [16]byte{0: 0xb0, 15: 0x07}, namespace: 0xf0000001, pid: 4711}
+	want.half.process = process.ID{Boot: [16]byte{0: 0xb0, 15: 0x07}, Namespace: 0xf0000001, PID: 4711}
 	b := want.append(nil)
 	require.Equal(t, hex.EncodeToString(golden(t, "verbs-hello-options.golden")), hex.EncodeToString(b))
 	m, err := parseHello(b)

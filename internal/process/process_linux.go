@@ -1,4 +1,4 @@
-package verbsrail
+package process
 
 import (
 	"bytes"
@@ -9,18 +9,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// thisProcess names this process, or none where /proc does not tell.
-func thisProcess() (p process) {
+// This names this process, or none where /proc does not tell.
+func This() (p ID) {
 	text, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil {
-		return process{}
+		return ID{}
 	}
 	boot, err := hex.DecodeString(string(bytes.ReplaceAll(bytes.TrimSpace(text), []byte("-"), nil)))
 	var ns unix.Stat_t
-	if err != nil || len(boot) != len(p.boot) || unix.Stat("/proc/self/ns/pid", &ns) != nil {
-		return process{}
+	if err != nil || len(boot) != len(p.Boot) || unix.Stat("/proc/self/ns/pid", &ns) != nil {
+		return ID{}
 	}
-	return process{boot: [16]byte(boot), namespace: ns.Ino, pid: uint32(os.Getpid())}
+	return ID{Boot: [16]byte(boot), Namespace: ns.Ino, PID: uint32(os.Getpid())}
 }
 
 // pidfd is a process descriptor, or gone.
@@ -28,9 +28,9 @@ type pidfd int
 
 const gone pidfd = -1
 
-// watch returns a sentinel of a process, nil where the kernel has none.
-func watch(p process) sentinel {
-	fd, err := unix.PidfdOpen(int(p.pid), 0)
+// Watch returns a sentinel of a process, nil where the kernel has none.
+func Watch(p ID) Sentinel {
+	fd, err := unix.PidfdOpen(int(p.PID), 0)
 	switch {
 	case errors.Is(err, unix.ESRCH):
 		return gone
@@ -40,7 +40,7 @@ func watch(p process) sentinel {
 	return pidfd(fd)
 }
 
-func (fd pidfd) ended() bool {
+func (fd pidfd) Ended() bool {
 	if fd == gone {
 		return true
 	}
@@ -49,7 +49,7 @@ func (fd pidfd) ended() bool {
 	return err == nil && n == 1
 }
 
-func (fd pidfd) close() {
+func (fd pidfd) Close() {
 	if fd != gone {
 		_ = unix.Close(int(fd))
 	}
