@@ -16,7 +16,7 @@ tool = go tool -modfile=tools/go.mod
 
 .DEFAULT_GOAL := help
 .PHONY: help deps demo test lint fmt fmt-check csrc cross downstream test-rxe soak-rxe rxe-shell test-rxe-two-hosts test-docker \
-  test-fresh bench-rxe bench-kvindex soak-kvindex test-hw api-coverage
+  test-fabric2 test-fresh bench-rxe bench-kvindex soak-kvindex test-hw api-coverage
 
 help: ## This list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-20s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -67,6 +67,9 @@ test-rxe-two-hosts: deps ## Two soft-RoCE machines on a virtual network, one of 
 
 test-docker: deps ## The device tests in a container without privileges
 	docker/test.sh
+
+test-fabric2: deps ## fabric with the headers and the library of libfabric 2.x, in a root of Debian 13 (as root)
+	scripts/fabric2.sh
 
 test-fresh: deps ## `make demo` and `make test` in a bare Debian root that has only Go, git and make (as root)
 	scripts/fresh.sh

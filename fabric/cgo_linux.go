@@ -388,3 +388,10 @@ func cWriteEQ(eq unsafe.Pointer, typ uint32, context, data uint64) error {
 }
 
 func dupCloseOnExec(fd int) (int, error) { return unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 0) }
+
+// readable tells whether a descriptor is ready to be read.
+func readable(fd uintptr) bool {
+	polled := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
+	n, err := unix.Poll(polled, 0)
+	return err == nil && n > 0
+}

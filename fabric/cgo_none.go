@@ -129,3 +129,5 @@ func cFreeTemplate(unsafe.Pointer)                                            {}
 func cAddPrepared(unsafe.Pointer, unsafe.Pointer, kind, *Op, uint32) int      { return 0 }
 func cPostTemplate(unsafe.Pointer, []Patch) (int, int)                        { return 0, 0 }
 func cTemplateCrossings(unsafe.Pointer) uint64                                { return 0 }
+
+func readable(uintptr) bool { return false }

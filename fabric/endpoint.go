@@ -120,16 +120,41 @@ func (ep *Endpoint) open(cfg EndpointConfig) error {
 	if err := ep.bind(cfg); err != nil {
 		return err
 	}
-	for _, option := range cfg.Options {
+	options := cfg.Options
+	if cfg.MinMultiRecv > 0 {
+		options = append(options[:len(options):len(options)], SizeOption(optMinMultiRecv, cfg.MinMultiRecv))
+	}
+	early, late := splitOptions(options, libraryVersion())
+	if err := ep.setAll(early); err != nil {
+		return err
+	}
+	if err := cEnable(ep.ptr); err != nil {
+		return err
+	}
+	return ep.setAll(late)
+}
+
+// splitOptions tells apart what is set before an endpoint is enabled, which is where options belong, and after. The least
+// room of a multi-receive goes into a context that ofi_rxm of 1.17 makes as it is enabled, without looking whether it is
+// there; providers of 2.x read it then.
+func splitOptions(options []Option, library Version) (early, late []Option) {
+	for _, option := range options {
+		if option.Name == optMinMultiRecv && !library.AtLeast(1, 18) {
+			late = append(late, option)
+		} else {
+			early = append(early, option)
+		}
+	}
+	return early, late
+}
+
+func (ep *Endpoint) setAll(options []Option) error {
+	for _, option := range options {
 		if err := cSetOption(ep.raw, option.Name, option.Value); err != nil {
 			return fmt.Errorf("option %d: %w", option.Name, err)
 		}
 	}
-	if err := cEnable(ep.ptr); err != nil || cfg.MinMultiRecv == 0 {
-		return err
-	}
-	// Not before: ofi_rxm of 1.17 sets it in a context that it makes when it is enabled.
-	return cSetOption(ep.raw, optMinMultiRecv, SizeOption(optMinMultiRecv, cfg.MinMultiRecv).Value)
+	return nil
 }
 
 // bind gives the endpoint what it works with, which stays open as long as it is.

@@ -32,6 +32,12 @@ func LibraryVersion() (Version, error) {
 	return version(v), err
 }
 
+// libraryVersion is the version of a library that is known to be loaded.
+func libraryVersion() Version {
+	v, _ := cVersion()
+	return version(v)
+}
+
 // Hints say what is wanted; a zero field leaves the choice to the providers.
 type Hints struct {
 	// Node and Service are what to listen on, a host name or address and a port, or with Remote whom to talk to; of shm,

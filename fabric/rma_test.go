@@ -58,7 +58,7 @@ func writesInEveryForm(t *testing.T, provider string, s setting) {
 				got := b.arrival(a)
 				require.Equal(t, uint64(0xdeadbeef), got.Data)
 				require.Zero(t, got.ID)
-				require.NotZero(t, got.Flags&fabric.FlagRemoteWrite)
+				require.Zero(t, got.Flags&(fabric.FlagWrite|fabric.FlagSend))
 			}
 			a.until(func() bool { return string(to.bytes[3:3+len(c.want)]) == c.want }, b)
 			require.Empty(t, a.done)

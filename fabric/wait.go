@@ -40,9 +40,6 @@ var past = time.Unix(1, 0)
 
 // wait calls take until it gives something. Between calls it sleeps, if sleep says that it may: libfabric's descriptors say
 // only that something happened since somebody last looked, and by trywait whether there is anything to look at.
-//
-// The provider's descriptor is an epoll instance as a rule, ready as long as anything under it is. Go's poller tells only of
-// what becomes ready; so what is ready before that is looked for here.
 func (w *waiter) wait(ctx context.Context, take func() (int, error), sleep func() bool) (int, error) {
 	stop := context.AfterFunc(ctx, w.wake)
 	defer stop()
@@ -51,16 +48,12 @@ func (w *waiter) wait(ctx context.Context, take func() (int, error), sleep func(
 		var refused error
 		err := w.conn.Read(func(fd uintptr) bool {
 			for {
-				if taken, refused = take(); taken > 0 || refused != nil {
+				if taken, refused = take(); taken > 0 || refused != nil || ctx.Err() != nil {
 					return true
 				}
-				if w.mayNotSleep(sleep) {
-					if ctx.Err() != nil {
-						return true
-					}
-					continue
+				if w.maySleep(fd, sleep) {
+					return false
 				}
-				return false
 			}
 		})
 		switch {
@@ -81,13 +74,15 @@ func (w *waiter) wait(ctx context.Context, take func() (int, error), sleep func(
 	}
 }
 
-// mayNotSleep tells whether the queue has something to look at.
-func (w *waiter) mayNotSleep(sleep func() bool) bool {
+// maySleep tells whether the queue has nothing to look at. The descriptor is an epoll instance as a rule, ready as long as
+// anything under it is, and Go's poller tells only of what becomes ready. A provider may have left something for later:
+// ofi_rxm looks at new connections every 10 ms. So a descriptor that is ready is not slept on.
+func (w *waiter) maySleep(fd uintptr, sleep func() bool) bool {
 	if w.of.Enter() != nil {
-		return true // take says so
+		return false // take says so
 	}
 	defer w.of.Exit()
-	return !sleep()
+	return sleep() && !readable(fd)
 }
 
 // closed makes the poller's error for a closed descriptor that of a closed object.

@@ -81,10 +81,17 @@ int weft_fi_cq_trywait(struct weft_fi_cq *cq)
     return weft_fi_trywait(cq->domain, &cq->cq->fid);
 }
 
-/* Whether the operation that a completion is of was one of ours: what a peer did has no context here. */
+/*
+ * Whether the operation that a completion is of was one of ours: what a peer did has no context here, unless it took a
+ * receive. shm of 2.1 says of a peer's write no more than that data came with it.
+ */
 static inline int weft_fi_own(const struct weft_fi_domain *d, uint64_t flags)
 {
-    return (flags & (FI_REMOTE_WRITE | FI_REMOTE_READ)) == 0 || (d->mode & FI_RX_CQ_DATA) != 0;
+    uint64_t ours = FI_SEND | FI_RECV | FI_READ | FI_WRITE;
+    if ((d->mode & FI_RX_CQ_DATA) != 0)
+        return 1;
+    return (flags & (FI_REMOTE_WRITE | FI_REMOTE_READ)) == 0 &&
+           ((flags & ours) != 0 || (flags & FI_REMOTE_CQ_DATA) == 0);
 }
 
 /*
