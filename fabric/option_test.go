@@ -50,15 +50,3 @@ func TestRarePartsOfProvidersAreReached(t *testing.T) {
 		require.NotNil(t, object.Raw())
 	}
 }
-
-func TestAliasIsTheSameEndpoint(t *testing.T) {
-	rdmatest.Require(t, rdmatest.Fabric)
-	x := open(t, sockets, setting{hints: func(h *fabric.Hints) { h.Provider = sockets }})
-	alias, err := x.ep.Alias(fabric.FlagSend | fabric.FlagCompletion)
-	require.NoError(t, err)
-	closeAtEnd(t, alias)
-	b := x.buffer(16)
-	x.recv(1, []fabric.Seg{b.Seg(8, 8)})
-	x.post(alias.Send, []fabric.Op{{ID: 2, NumSeg: 1, Peer: x.meet(x.name)}}, []fabric.Seg{b.Seg(0, 8)})
-	x.message()
-}

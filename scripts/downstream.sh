@@ -6,7 +6,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 module=github.com/weftrdma/weft version=v0.0.0
-go list -deps ./verbs ./transferengine/verbsrail >/dev/null # fills the module cache
+go list -deps ./fabric ./verbs ./transferengine/verbsrail >/dev/null # fills the module cache
 cache=$(go env GOMODCACHE)
 
 work=$(mktemp -d)
@@ -23,12 +23,13 @@ export GOPROXY=file://$work/proxy,file://$cache/cache/download GOSUMDB=off GOFLA
 export GOMODCACHE=$work/modules
 cd "$work/app"
 cat >main.go <<'EOF'
-// Command app asks the verbs binding for this machine's devices.
+// Command app asks the bindings what this machine has.
 package main
 
 import (
 	"fmt"
 
+	"github.com/weftrdma/weft/fabric"
 	_ "github.com/weftrdma/weft/transferengine/verbsrail"
 	"github.com/weftrdma/weft/verbs"
 )
@@ -36,6 +37,8 @@ import (
 func main() {
 	devices, err := verbs.Devices()
 	fmt.Println("app: devices:", devices, "error:", err)
+	version, err := fabric.LibraryVersion()
+	fmt.Println("app: libfabric:", version, "error:", err)
 }
 EOF
 go mod init example.com/app 2>/dev/null
@@ -50,13 +53,13 @@ go mod vendor
 go build -mod=vendor -o app-vendored .
 ./app-vendored
 
-# The binding is in the program, and the library is not: it is opened when a device is asked for, so that a program
+# The bindings are in the program, and their libraries are not: they are opened when a device is asked for, so that a program
 # starts on a machine without it.
-if ! go tool nm app-vendored | grep -w weft_verbs_load >/dev/null; then
-  echo "downstream.sh: the program was built without the binding: is there a C compiler?" >&2
+if [ "$(go tool nm app-vendored | grep -cwE 'weft_verbs_load|weft_fi_load')" -ne 2 ]; then
+  echo "downstream.sh: the program was built without a binding: is there a C compiler?" >&2
   exit 1
 fi
-if readelf -d app-vendored | grep NEEDED | grep -E 'ibverbs|rdmacm'; then
+if readelf -d app-vendored | grep NEEDED | grep -E 'ibverbs|rdmacm|fabric'; then
   echo "downstream.sh: the program is linked with an RDMA library" >&2
   exit 1
 fi
