@@ -1,0 +1,111 @@
+package fabricrail
+
+import (
+	"fmt"
+	"syscall"
+	"time"
+
+	"github.com/weftrdma/weft/transferengine/rail"
+)
+
+// Config says which provider to use, and how. It is a [rail.Opener].
+type Config struct {
+	// Provider is libfabric's name of it: "shm", "tcp", "tcp;ofi_rxm", "efa". It has to be named.
+	Provider string
+	// Node and Service are the address and port to listen on, of providers that have such: "127.0.0.1" and "17471". Without
+	// Node the provider chooses an address, without Service a free port.
+	Node, Service string
+	// Domain is one of the provider's domains, such as "lo"; empty for the first.
+	Domain string
+
+	// WriteDepth is how many operations on one peer can be in flight; 0 is 256.
+	WriteDepth int
+	// Immediates is how many immediates one peer can have on the way to this rail; 0 is 256.
+	Immediates int
+	// CompletionDepth is the depth of the completion queue; 0 is 65536. It limits how many peers the rail can have: each
+	// takes WriteDepth + Immediates + 64 of it.
+	CompletionDepth int
+
+	// HandshakeInterval is how long to wait for an answer before the first hello is sent again; the time doubles up to 20
+	// times that. 0 is 50 ms.
+	HandshakeInterval time.Duration
+	// AcceptTimeout is how long a peer that called may take to finish the handshake; 0 is 10 s.
+	AcceptTimeout time.Duration
+	// Heartbeat is after how much silence towards a peer a sign of life is sent; 0 is 1 s.
+	Heartbeat time.Duration
+	// PeerTimeout is after how much silence a peer is lost whose process the kernel does not vouch for; 0 is 10 s. At least
+	// three times the heartbeat. Peers need a longer PeerTimeout than this rail's Heartbeat, so keep both the same everywhere.
+	PeerTimeout time.Duration
+	// DrainTimeout is how long the completions of a lost peer's operations are waited for, and how long a farewell may take;
+	// 0 is 1 s.
+	DrainTimeout time.Duration
+}
+
+const (
+	maxDepth      = 1 << 15
+	messageWindow = 16 // messages of the engine on their way to one peer
+	// ownPerPeer is how much of the completion queue the messages of one peer can take, in both directions.
+	ownPerPeer = 64
+)
+
+func (cfg Config) withDefaults() Config {
+	orDefault(&cfg.WriteDepth, 256)
+	orDefault(&cfg.Immediates, 256)
+	orDefault(&cfg.CompletionDepth, 1<<16)
+	orDefault(&cfg.HandshakeInterval, 50*time.Millisecond)
+	orDefault(&cfg.AcceptTimeout, 10*time.Second)
+	orDefault(&cfg.Heartbeat, time.Second)
+	orDefault(&cfg.PeerTimeout, 10*time.Second)
+	orDefault(&cfg.DrainTimeout, time.Second)
+	return cfg
+}
+
+func orDefault[T comparable](field *T, value T) {
+	var zero T
+	if *field == zero {
+		*field = value
+	}
+}
+
+// validate checks a Config with its defaults filled in, before anything is opened.
+func (cfg *Config) validate() error {
+	for _, d := range []struct {
+		field string
+		value time.Duration
+	}{
+		{"HandshakeInterval", cfg.HandshakeInterval}, {"AcceptTimeout", cfg.AcceptTimeout},
+		{"Heartbeat", cfg.Heartbeat}, {"PeerTimeout", cfg.PeerTimeout}, {"DrainTimeout", cfg.DrainTimeout},
+	} {
+		if d.value < 0 {
+			return invalid("%s is %v: it cannot be negative", d.field, d.value)
+		}
+	}
+	switch {
+	case cfg.Provider == "":
+		return invalid("Provider is empty: name one, such as tcp or shm (`fi_info -l` lists them)")
+	case len(cfg.Provider) > maxProvider:
+		return invalid("Provider %q has more than %d bytes", cfg.Provider, maxProvider)
+	case cfg.WriteDepth < 4 || cfg.WriteDepth > maxDepth:
+		return invalid("WriteDepth is %d: 4 to %d are possible", cfg.WriteDepth, maxDepth)
+	case cfg.Immediates < 2 || cfg.Immediates > maxDepth:
+		return invalid("Immediates is %d: 2 to %d are possible", cfg.Immediates, maxDepth)
+	case cfg.PeerTimeout < 3*cfg.Heartbeat:
+		return invalid("PeerTimeout of %v is less than three times the Heartbeat of %v", cfg.PeerTimeout, cfg.Heartbeat)
+	case cfg.CompletionDepth < ownCompletions+cfg.perPeer():
+		return invalid("a completion queue of %d has no room for one peer: %d are needed with WriteDepth %d and Immediates %d",
+			cfg.CompletionDepth, ownCompletions+cfg.perPeer(), cfg.WriteDepth, cfg.Immediates)
+	}
+	return nil
+}
+
+// perPeer is how many completions one peer can have outstanding.
+func (cfg *Config) perPeer() int { return cfg.WriteDepth + cfg.Immediates + ownPerPeer }
+
+// ownCompletions is what the rail keeps of the queue for hellos.
+const ownCompletions = 256
+
+func invalid(format string, args ...any) error {
+	return fmt.Errorf("fabricrail: "+format+": %w", append(args, syscall.EINVAL)...)
+}
+
+var _ rail.Opener = Config{}

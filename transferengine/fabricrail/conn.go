@@ -1,0 +1,181 @@
+package fabricrail
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/weftrdma/weft/fabric"
+	"github.com/weftrdma/weft/internal/process"
+	"github.com/weftrdma/weft/transferengine/rail"
+)
+
+// conn is our half of a connection, with the account of what is posted on it.
+type conn struct {
+	id     rail.PeerID
+	tag    tag
+	state  connState
+	peer   address
+	remote *remote
+
+	// Of the peer's half.
+	theirs  tag
+	virtual bool // its memory is named by addresses
+	longest int  // bytes of a message that it takes
+
+	flying    int    // operations
+	allowance int    // of operations, in this turn
+	granted   uint64 // immediates that the peer lets us send, in the connection's life
+	used      uint64
+	window    uint64 // the most that can be granted and not used
+	unsure    bool   // an operation may land yet
+
+	// Immediates and messages of the peer: how many it may have sent, of which it was told so many, and how many came.
+	offered, told, taken        uint64
+	messagesTold, messagesTaken uint64
+	mayMessage, messaged        uint64 // messages that the peer lets us send, and those that were
+	messageWindow               uint64
+	lastHeard, lastSpoke        time.Time
+	sentinel                    process.Sentinel // of the peer's process, nil if it is not on this host
+	cause                       error            // from when it is given up, as what follows
+	report                      bool             // a PeerDown is due
+	silent                      bool             // the peer cannot be told, or will not answer
+	deadline                    time.Time
+	farewell                    bye  // what the peer is to be told
+	parting, parted, ended      bool // our farewell was posted; it was sent; the peer's came
+}
+
+type connState uint8
+
+const (
+	connConnecting connState = iota // the handshake runs
+	connUp
+	connDraining // its operations are awaited
+	connLeaving  // the farewell is on its way, and the peer's is awaited
+)
+
+// railEffects is what the handshake makes happen to a rail.
+type railEffects struct{ *Rail }
+
+// open implements [effects].
+func (r railEffects) open(id rail.PeerID, to address) (half, error) {
+	if need := r.cfg.perPeer(); r.room < need {
+		return half{}, fmt.Errorf("%s: no room for another peer: each takes %d of the completion queue's %d; raise "+
+			"Config.CompletionDepth, or lower WriteDepth or Immediates: %w", r.name, need, r.cfg.CompletionDepth,
+			fabric.ErrQueueFull)
+	}
+	endpoint, err := r.meet(to)
+	if err != nil {
+		return half{}, err
+	}
+	c := &conn{id: id, peer: to, remote: endpoint, offered: uint64(r.cfg.Immediates), told: uint64(r.cfg.Immediates),
+		messagesTold: messageWindow}
+	if !r.seat(c) {
+		return half{}, fmt.Errorf("%s: no room for another peer: a rail has %d: %w", r.name, maxSlots, fabric.ErrQueueFull)
+	}
+	endpoint.users++
+	r.room -= r.cfg.perPeer()
+	return half{tag: c.tag, immediates: uint32(r.cfg.Immediates), messages: messageWindow, message: uint32(r.caps.MaxSend),
+		virtual: r.traits.virtual, process: r.process}, nil
+}
+
+// seat gives a connection a slot and a tag.
+func (r *Rail) seat(c *conn) bool {
+	slot := uint32(len(r.conns))
+	if n := len(r.freeSlots); n > 0 {
+		slot = r.freeSlots[n-1]
+		r.freeSlots = r.freeSlots[:n-1]
+	} else if slot == maxSlots {
+		return false
+	} else {
+		r.conns = append(r.conns, nil)
+	}
+	if r.generation++; r.generation%maxTagGenerations == 0 {
+		r.generation++
+	}
+	c.tag = tag(r.generation%maxTagGenerations*maxSlots + slot)
+	r.conns[slot] = c
+	r.peers[c.id] = c
+	return true
+}
+
+// tagged returns the connection whose half has the tag.
+func (r *Rail) tagged(t tag) *conn {
+	if int(t.slot()) < len(r.conns) {
+		if c := r.conns[t.slot()]; c != nil && c.tag == t {
+			return c
+		}
+	}
+	return nil
+}
+
+// connect implements [effects].
+func (r railEffects) connect(id rail.PeerID, other half) error {
+	c := r.peers[id]
+	c.theirs, c.virtual, c.longest = other.tag, other.virtual, min(int(other.message), r.caps.MaxSend)
+	c.granted, c.window = uint64(other.immediates), uint64(other.immediates)
+	c.mayMessage, c.messageWindow = uint64(other.messages), uint64(other.messages)
+	if other.process.Visible(r.process) {
+		c.sentinel = process.Watch(other.process)
+	}
+	return nil
+}
+
+// send implements [effects].
+func (r railEffects) send(to address, message []byte) (bool, error) {
+	if to.provider != r.self.provider {
+		return false, r.otherProvider(to)
+	}
+	endpoint, err := r.meet(to)
+	if err != nil {
+		return false, err
+	}
+	defer r.part(endpoint)
+	i, b, ok := r.mailbox.buffer()
+	if !ok {
+		return false, nil
+	}
+	return r.mailbox.post(i, copy(b, message), endpoint, nil)
+}
+
+// otherProvider is the error of two rails that cannot talk.
+func (r *Rail) otherProvider(to address) error {
+	return fmt.Errorf("%s: the peer's rail is fabric:%s at %s: both ends need the same provider", r.name, to.provider, to.text)
+}
+
+// up implements [effects].
+func (r railEffects) up(id rail.PeerID, incarnation rail.Incarnation) {
+	c := r.peers[id]
+	c.state = connUp
+	c.allowance = maxPosted
+	c.lastHeard, c.lastSpoke = r.now, r.now
+	if r.traits.source {
+		r.bySource[c.remote.addr] = c
+	}
+	first := r.now.Add(r.cfg.Heartbeat)
+	if c.sentinel != nil {
+		first = earlier(first, r.now.Add(process.Interval))
+	}
+	r.watchAt = earlier(r.watchAt, first)
+	r.mu.Lock()
+	r.infos[id] = rail.PeerInfo{Incarnation: incarnation, Address: c.peer.append(nil), Name: c.peer.text}
+	r.mu.Unlock()
+	r.emit(rail.Event{Kind: rail.PeerUp, Peer: id})
+}
+
+// abandon implements [effects].
+func (r railEffects) abandon(id rail.PeerID) {
+	c := r.peers[id]
+	delete(r.peers, id) // it may get another
+	r.giveUp(c, nil, 0)
+}
+
+// down implements [effects].
+func (r railEffects) down(id rail.PeerID, cause error) {
+	c := r.peers[id]
+	if c == nil { // it could not be given another half
+		r.emit(rail.Event{Kind: rail.PeerDown, Peer: id, Err: cause})
+		return
+	}
+	c.report = true
+	r.giveUp(c, cause, 0)
+}

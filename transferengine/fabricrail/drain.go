@@ -1,0 +1,140 @@
+package fabricrail
+
+import (
+	"fmt"
+	"net"
+	"slices"
+	"time"
+
+	"github.com/weftrdma/weft/transferengine/rail"
+)
+
+// fail gives up a connection that broke or is not wanted any more; the peer is told why by the farewell. Only the first
+// cause counts.
+func (r *Rail) fail(c *conn, cause error, farewell bye) {
+	switch c.state {
+	case connConnecting:
+		r.handshake.fail(c.id, cause)
+	case connUp:
+		r.handshake.forget(c.id)
+		c.report = true
+		r.giveUp(c, cause, farewell)
+	}
+}
+
+// lost gives up a connection whose peer cannot be told, or has nothing more to say.
+func (r *Rail) lost(c *conn, cause error) {
+	c.silent = true
+	r.fail(c, cause, 0)
+}
+
+// giveUp begins the end of a connection:
+//
+//  1. Its operations are awaited, which a peer that lives lets complete.
+//  2. The peer is told so by the farewell, if it can be told, and its own is awaited: then nothing lands here any more.
+//  3. PeerDown is reported.
+//
+// Steps 1 and 2 take at most DrainTimeout each. An endpoint serves all peers, so that there is nothing of one peer's that
+// could be destroyed: what a peer that is still alive, and does not answer, has on its way may land later.
+func (r *Rail) giveUp(c *conn, cause error, farewell bye) {
+	wasUp := c.state == connUp
+	c.cause, c.state, c.farewell, c.deadline = cause, connDraining, farewell, r.now.Add(r.cfg.DrainTimeout)
+	c.silent = c.silent || !wasUp || farewell == 0
+	r.dying = append(r.dying, c)
+}
+
+// reap takes connections that are given up to their next step. It returns when there is more to do, the zero time if never.
+func (r *Rail) reap() (next time.Time) {
+	for i := 0; i < len(r.dying); i++ {
+		c := r.dying[i]
+		expired := !r.now.Before(c.deadline)
+		switch {
+		case c.state == connDraining && (c.flying == 0 || expired):
+			r.flush(c)
+			c.state, c.deadline = connLeaving, r.now.Add(r.cfg.DrainTimeout)
+			fallthrough
+		case c.state == connLeaving:
+			if !c.parting && !c.silent {
+				c.parting = r.say(c, controlBye, uint64(c.farewell), nil)
+			}
+			if c.silent || c.parted && c.ended || !r.now.Before(c.deadline) {
+				r.bury(c)
+				r.dying = slices.Delete(r.dying, i, i+1)
+				i--
+				continue
+			}
+			if !c.parting {
+				next = earlier(next, r.now.Add(time.Millisecond))
+			}
+		}
+		next = earlier(next, c.deadline)
+	}
+	return next
+}
+
+// flush reports the operations that have not completed.
+func (r *Rail) flush(c *conn) {
+	for place := range r.operations.table {
+		if o := &r.operations.table[place]; o.conn == c {
+			c.unsure = true
+			r.emit(rail.Event{Kind: rail.Completed, Peer: c.id, Token: o.token, Err: rail.ErrFlushed})
+			r.operations.remove(uint32(place))
+		}
+	}
+}
+
+// bury ends a connection and reports what is left to report.
+func (r *Rail) bury(c *conn) {
+	if c.sentinel != nil {
+		c.sentinel.Close()
+		c.sentinel = nil
+	}
+	r.conns[c.tag.slot()] = nil
+	r.freeSlots = append(r.freeSlots, c.tag.slot())
+	r.room += r.cfg.perPeer()
+	if r.bySource[c.remote.addr] == c {
+		delete(r.bySource, c.remote.addr)
+	}
+	c.remote.users--
+	r.part(c.remote)
+	if r.peers[c.id] == c {
+		delete(r.peers, c.id)
+	}
+	if c.report {
+		r.emit(rail.Event{Kind: rail.PeerDown, Peer: c.id, Err: c.cause, Proven: !c.unsure})
+	}
+}
+
+// Disconnect implements [rail.Rail].
+func (r *Rail) Disconnect(now time.Time, peer rail.PeerID) {
+	r.touch(now)
+	c := r.peers[peer]
+	if c == nil {
+		return
+	}
+	cause := fmt.Errorf("%s: %v was disconnected: %w", r.name, c.peer, net.ErrClosed)
+	if c.state == connConnecting {
+		r.handshake.forget(peer)
+		c.report = true
+		r.giveUp(c, cause, 0)
+		return
+	}
+	r.fail(c, cause, byeClosed)
+}
+
+// cutOff tells the peers that are there yet that the rail is being closed, as far as that goes without waiting.
+func (r *Rail) cutOff() {
+	for _, c := range r.conns {
+		if c != nil && c.state == connUp {
+			r.say(c, controlBye, uint64(byeCut), nil)
+		}
+	}
+}
+
+// earlier is the earlier of two times, of which the zero time is never.
+func earlier(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
+}

@@ -1,0 +1,147 @@
+package fabricrail
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/weftrdma/weft/fabric"
+	"github.com/weftrdma/weft/internal/mem"
+)
+
+// messageSize is the longest message, of whatever kind, in bytes.
+const messageSize = 640
+
+// How many buffers there are. Peers can have sent more than there are receives: a provider of reliable datagrams keeps those.
+const (
+	messageRecvs = 256
+	messageSends = 512
+)
+
+// mailbox is the buffers of messages: receives, then sends.
+type mailbox struct {
+	ep     *fabric.Endpoint
+	memory *mem.Buffer
+	mr     *fabric.MR
+	free   []uint32 // sends
+	sends  [messageSends]send
+}
+
+// send is what is known of a message that is being sent.
+type send struct {
+	generation uint32
+	to         *remote
+	conn       *conn // whose bye it is
+}
+
+// remote is an endpoint in the address vector.
+type remote struct {
+	addr  fabric.Addr
+	name  string
+	users int // connections
+	sends int // messages on their way
+}
+
+func (m *mailbox) open(r *Rail) (err error) {
+	m.ep = r.ep
+	if m.memory, err = mem.Map((messageRecvs + messageSends) * messageSize); err != nil {
+		return err
+	}
+	if m.mr, err = r.domain.RegMR(m.memory.Bytes(), fabric.MRConfig{}); err != nil {
+		return err
+	}
+	for i := range uint32(messageSends) {
+		m.free = append(m.free, i)
+	}
+	for i := range uint32(messageRecvs) {
+		if err := m.receive(i); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// receive posts the receive of a buffer, from anyone.
+func (m *mailbox) receive(i uint32) error {
+	_, err := m.ep.Recv([]fabric.Op{{ID: newWorkID(workRecv, 0, i), Peer: fabric.AddrUnspec, NumSeg: 1}},
+		[]fabric.Seg{m.mr.Seg(uint64(i)*messageSize, messageSize)})
+	return err
+}
+
+// received is the message in the buffer of a receive.
+func (m *mailbox) received(i uint32, length uint64) []byte {
+	return m.memory.Bytes()[i*messageSize:][:min(length, messageSize)]
+}
+
+// buffer returns a free buffer, or false.
+func (m *mailbox) buffer() (i uint32, b []byte, ok bool) {
+	if len(m.free) == 0 {
+		return 0, nil, false
+	}
+	i = m.free[len(m.free)-1]
+	return i, m.memory.Bytes()[(messageRecvs+i)*messageSize:][:messageSize], true
+}
+
+// post sends n bytes of the buffer that was just returned. False is back-pressure.
+func (m *mailbox) post(i uint32, n int, to *remote, c *conn) (sent bool, err error) {
+	s := &m.sends[i]
+	_, err = m.ep.Send([]fabric.Op{{ID: newWorkID(workSend, s.generation, i), Peer: to.addr, NumSeg: 1}},
+		[]fabric.Seg{m.mr.Seg(uint64(messageRecvs+i)*messageSize, uint64(n))})
+	if errors.Is(err, fabric.ErrQueueFull) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	m.free = m.free[:len(m.free)-1]
+	s.to, s.conn = to, c
+	to.sends++
+	return true, nil
+}
+
+// sent takes the completion of a send.
+func (m *mailbox) sent(id workID) (s send, ok bool) {
+	i := id.place()
+	if i >= messageSends || m.sends[i].to == nil || m.sends[i].generation%maxGenerations != id.generation() {
+		return send{}, false
+	}
+	s = m.sends[i]
+	m.sends[i] = send{generation: s.generation + 1}
+	m.free = append(m.free, i)
+	s.to.sends--
+	return s, true
+}
+
+func (m *mailbox) close() error {
+	if m.mr != nil {
+		if err := m.mr.Close(); err != nil {
+			return err // what the provider may still use stays mapped
+		}
+	}
+	if m.memory != nil {
+		return m.memory.Close()
+	}
+	return nil
+}
+
+// meet puts an endpoint into the address vector, if it is not there.
+func (r *Rail) meet(a address) (*remote, error) {
+	if to := r.remotes[a.name]; to != nil {
+		return to, nil
+	}
+	addrs, err := r.av.Insert([]byte(a.name))
+	if err != nil {
+		return nil, fmt.Errorf("%s: insert %v: %w", r.name, a, err)
+	}
+	to := &remote{addr: addrs[0], name: a.name}
+	r.remotes[a.name] = to
+	return to, nil
+}
+
+// part takes an endpoint out of the address vector that nobody uses any more.
+func (r *Rail) part(to *remote) {
+	if to.users > 0 || to.sends > 0 || r.remotes[to.name] != to {
+		return
+	}
+	delete(r.remotes, to.name)
+	_ = r.av.Remove(to.addr) // one that stays takes a place there and does no harm
+}

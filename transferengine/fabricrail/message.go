@@ -1,0 +1,149 @@
+package fabricrail
+
+import (
+	"bytes"
+	"fmt"
+	"syscall"
+
+	"github.com/weftrdma/weft/fabric"
+	"github.com/weftrdma/weft/transferengine/rail"
+)
+
+// Send implements [rail.Rail].
+func (r *Rail) Send(peer rail.PeerID, message []byte) (sent bool, err error) {
+	c, err := r.connected("send", peer)
+	if err != nil {
+		return false, err
+	}
+	if len(message) > c.longest {
+		return false, fmt.Errorf("%s: message of %d bytes to %v: at most %d are possible: %w", r.name, len(message), c.peer,
+			c.longest, syscall.EMSGSIZE)
+	}
+	if c.messaged == c.mayMessage || !r.say(c, controlMessage, uint64(len(message)), message) {
+		return false, nil
+	}
+	c.messaged++
+	return true, nil
+}
+
+// say sends a control message if there is room for it, and tells the peer with it what it may send.
+func (r *Rail) say(c *conn, kind controlKind, value uint64, data []byte) bool {
+	i, b, ok := r.mailbox.buffer()
+	if !ok {
+		return false
+	}
+	m := control{kind: kind, tag: c.theirs, immediates: c.offered, messages: c.messagesTaken + messageWindow, value: value}
+	m.put(b)
+	n := controlSize + copy(b[controlSize:], data)
+	var of *conn
+	if kind == controlBye {
+		of = c
+	}
+	sent, err := r.mailbox.post(i, n, c.remote, of)
+	if err != nil {
+		r.fail(c, fmt.Errorf("%s: message to %v: %w: %w", r.name, c.peer, rail.ErrPeerGone, err), 0)
+		return false
+	}
+	if sent {
+		c.told, c.messagesTold, c.lastSpoke = m.immediates, m.messages, r.now
+	}
+	return sent
+}
+
+// grant tells the peer what it may send, once it has used up half of what it was told.
+func (r *Rail) grant(c *conn) {
+	if c.state == connUp && (c.told-c.taken <= uint64(r.cfg.Immediates/2) || c.messagesTold-c.messagesTaken <= messageWindow/2) {
+		r.say(c, controlStatus, 0, nil)
+	}
+}
+
+// messageSent takes the completion of a message.
+func (r *Rail) messageSent(id workID, x *fabric.Completion) {
+	s, ok := r.mailbox.sent(id)
+	if !ok {
+		return
+	}
+	if c := s.conn; c != nil {
+		c.parted = true
+	}
+	if x.Failed() {
+		cause := r.cq.Err(x)
+		for _, c := range r.conns {
+			if c != nil && c.remote == s.to && c.state != connConnecting {
+				r.lost(c, fmt.Errorf("%s: message to %v: %w: %w", r.name, c.peer, rail.ErrPeerGone, cause))
+			}
+		}
+	}
+	r.part(s.to)
+}
+
+// message takes a message that arrived.
+func (r *Rail) message(id workID, x *fabric.Completion) {
+	i := id.place()
+	if i >= messageRecvs {
+		return
+	}
+	if !x.Failed() && x.Length > 0 {
+		if m := r.mailbox.received(i, x.Length); m[0] == helloFormat.Magic[0] {
+			r.handshake.receive(r.now, m)
+		} else {
+			r.controlled(m)
+		}
+	}
+	if err := r.mailbox.receive(i); err != nil {
+		r.failAll(fmt.Errorf("%s: post a receive: %w", r.name, err))
+	}
+}
+
+// controlled takes a control message.
+func (r *Rail) controlled(message []byte) {
+	m, ok, err := parseControl(message)
+	c := r.tagged(m.tag)
+	if c == nil || m.tag == 0 {
+		return // of a connection that is gone
+	}
+	r.heard(c)
+	if err == nil && ok {
+		err = r.obey(c, m, message[controlSize:])
+	}
+	if err != nil {
+		r.fail(c, fmt.Errorf("%s: %v: %w", r.name, c.peer, err), byeFailed)
+	}
+}
+
+// obey does what a control message says. An error is for what a peer of this kind cannot have sent.
+func (r *Rail) obey(c *conn, m control, data []byte) error {
+	c.granted, c.mayMessage = max(c.granted, m.immediates), max(c.mayMessage, m.messages)
+	if c.granted-c.used > c.window || c.mayMessage-c.messaged > c.messageWindow {
+		return fmt.Errorf("the peer grants %d immediates, of which %d were used, and %d messages, of which %d were: more than "+
+			"%d and %d are never open", c.granted, c.used, c.mayMessage, c.messaged, c.window, c.messageWindow)
+	}
+	switch m.kind {
+	case controlMessage:
+		if m.value > uint64(len(data)) {
+			return fmt.Errorf("message says %d bytes and has %d", m.value, len(data))
+		}
+		c.messagesTaken++
+		if c.state == connUp {
+			r.emit(rail.Event{Kind: rail.Message, Peer: c.id, Data: bytes.Clone(data[:m.value])})
+			r.grant(c)
+		}
+	case controlBye:
+		r.bid(c, bye(m.value))
+	}
+	return nil
+}
+
+// bid takes a peer's farewell: nothing of it is in flight any more.
+func (r *Rail) bid(c *conn, why bye) {
+	c.ended = true
+	cause := rail.ErrPeerClosed
+	if why != byeClosed {
+		cause = fmt.Errorf("%w: its end of the connection was given up", rail.ErrPeerGone)
+	}
+	if why == byeCut {
+		r.lost(c, fmt.Errorf("%s: %v: %w", r.name, c.peer, cause))
+		return
+	}
+	r.fail(c, fmt.Errorf("%s: %v: %w", r.name, c.peer, cause), byeClosed)
+}

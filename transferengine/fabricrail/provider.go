@@ -1,0 +1,88 @@
+package fabricrail
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+	"syscall"
+
+	"github.com/weftrdma/weft/fabric"
+	"github.com/weftrdma/weft/transferengine/rail"
+)
+
+// traits are how a provider does what not all do alike.
+type traits struct {
+	virtual   bool // peers name memory by its addresses
+	delivered bool // it has FI_DELIVERY_COMPLETE
+	tagged    bool // 8 bytes of data come with a write: room for a tag beside the immediate
+	source    bool // it tells who wrote
+}
+
+// choose asks for what the provider offers, and says in caps and traits what that is.
+func (r *Rail) choose() (*fabric.Info, error) {
+	hints := fabric.Hints{Provider: r.cfg.Provider, Node: r.cfg.Node, Service: r.cfg.Service, Domain: r.cfg.Domain}
+	if r.cfg.Provider == "shm" {
+		// Without an order shm writes small operations into the peer's memory by itself, whatever the key says.
+		hints.MsgOrder = fabric.OrderWAW
+	}
+	const needed = fabric.CapMsg | fabric.CapRMA
+	var infos []*fabric.Info
+	var err error
+	for _, more := range []fabric.Caps{fabric.CapAtomic | fabric.CapSource, fabric.CapSource, fabric.CapAtomic, 0} {
+		hints.Caps = needed | more
+		if infos, err = fabric.GetInfo(hints); !errors.Is(err, fabric.ErrNoProvider) {
+			break
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	info := infos[0]
+	hints.TxOpFlags = fabric.FlagDeliveryComplete
+	_, err = fabric.GetInfo(hints)
+	r.traits = traits{virtual: info.MRMode&fabric.MRVirtAddr != 0, delivered: err == nil, tagged: info.CQDataSize >= 8,
+		source: info.Caps&fabric.CapSource != 0 && !strings.Contains(info.Provider, "ofi_rxm")}
+	return info, r.describe(info)
+}
+
+// describe fills in caps, and refuses a provider that cannot be a rail.
+func (r *Rail) describe(info *fabric.Info) error {
+	switch {
+	case info.CQDataSize < 4:
+		return fmt.Errorf("%s carries %d bytes of data with a write, an immediate has 4: %w", info.Provider, info.CQDataSize,
+			errors.ErrUnsupported)
+	case !r.traits.virtual && (info.MRMode&fabric.MRProvKey != 0 || info.MRKeySize < 8):
+		return fmt.Errorf("%s names memory by offsets, and by keys of its own or of %d bytes: %w", info.Provider, info.MRKeySize,
+			errors.ErrUnsupported)
+	case info.MaxMsgSize < messageSize:
+		return fmt.Errorf("%s takes messages of %d bytes, %d are needed: %w", info.Provider, info.MaxMsgSize, messageSize,
+			syscall.EMSGSIZE)
+	}
+	r.caps = rail.Caps{
+		MaxLength: min(info.MaxMsgSize, math.MaxInt64), MaxBatch: maxPosted, MaxImmediates: r.cfg.Immediates,
+		MaxSend: messageSize - controlSize, Completion: rail.Responsible, ImmSource: r.traits.tagged || r.traits.source,
+		Read: true, Atomics: info.Caps&fabric.CapAtomic != 0, DeathBy: rail.ByHeartbeat | rail.ByProcess,
+		DeathWithin: r.cfg.PeerTimeout + 2*r.cfg.DrainTimeout + r.cfg.Heartbeat, CancelProof: true,
+	}
+	if r.traits.delivered {
+		r.caps.Completion = rail.Delivered
+	}
+	return nil
+}
+
+// refusedBy tells whether a completion's error is that the peer's memory refused the access.
+func (r *Rail) refusedBy(err error) bool {
+	var c *fabric.CompletionError
+	if !errors.As(err, &c) {
+		return false
+	}
+	for _, reason := range []error{syscall.EACCES, syscall.EPERM, syscall.EFAULT, syscall.EKEYREJECTED, syscall.ENOKEY,
+		fabric.ENoKey, fabric.ENoMR} {
+		if errors.Is(c.Reason, reason) {
+			return true
+		}
+	}
+	// tcp cancels the operation, and says in its own number that there is no such memory.
+	return errors.Is(c.Reason, syscall.ECANCELED) && syscall.Errno(c.ProvErrno) == syscall.ENOENT
+}

@@ -1,0 +1,211 @@
+package fabricrail
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/weftrdma/weft/fabric"
+	"github.com/weftrdma/weft/internal/life"
+	"github.com/weftrdma/weft/internal/process"
+	"github.com/weftrdma/weft/transferengine/rail"
+)
+
+// Rail is an open endpoint. It implements [rail.Rail].
+type Rail struct {
+	life    life.Object
+	cfg     Config
+	name    string
+	caps    rail.Caps
+	traits  traits
+	self    address
+	process process.ID // this one
+
+	fabric *fabric.Fabric
+	domain *fabric.Domain
+	av     *fabric.AV
+	cq     *fabric.CQ
+	ep     *fabric.Endpoint
+
+	handshake  *handshake
+	mailbox    mailbox
+	operations operations
+	remotes    map[string]*remote // endpoints in the address vector, by name
+	conns      []*conn            // by slot; nil where free
+	freeSlots  []uint32
+	generation uint32                // of tags
+	peers      map[rail.PeerID]*conn // each peer's current connection
+	bySource   map[fabric.Addr]*conn // likewise, where the provider tells who wrote
+	dying      []*conn
+	room       int // completions that the queue has room for, beyond those of the connections that there are
+
+	// One turn's.
+	now         time.Time
+	lastTurn    time.Time
+	touched     bool      // since the last turn
+	starved     bool      // Post took less than it could, for this turn had its share
+	watchAt     time.Time // when the next heartbeat or silence can be due
+	events      []rail.Event
+	filled      int
+	held        []rail.Event // what did not fit, from heldAt on
+	heldAt      int
+	completions [64]fabric.Completion
+	at, end     int // of these, the next that is to be taken, and how many there are
+	ops         []fabric.Op
+	segs        []fabric.Seg
+
+	sleep sleeper
+
+	mu    sync.Mutex
+	infos map[rail.PeerID]rail.PeerInfo // of the peers that are up
+
+	keyCount atomic.Uint32 // of registrations, see newKey
+}
+
+var _ rail.Rail = (*Rail)(nil)
+
+// Open implements [rail.Opener].
+func (cfg Config) Open(incarnation rail.Incarnation) (rail.Rail, error) {
+	cfg = cfg.withDefaults()
+	if err := cfg.validate(); err != nil {
+		return nil, err
+	}
+	r := &Rail{cfg: cfg, name: "fabric:" + cfg.Provider, remotes: make(map[string]*remote),
+		peers: make(map[rail.PeerID]*conn), bySource: make(map[fabric.Addr]*conn),
+		infos: make(map[rail.PeerID]rail.PeerInfo), ops: make([]fabric.Op, 0, maxPosted), segs: make([]fabric.Seg, 0, maxPosted),
+		room: cfg.CompletionDepth - ownCompletions}
+	err := r.setUp(incarnation)
+	if err == nil {
+		err = r.life.Init("rail "+r.name, nil, r.free)
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("fabric:%s: %w", cfg.Provider, err), r.free())
+	}
+	return r, nil
+}
+
+func (r *Rail) setUp(incarnation rail.Incarnation) (err error) {
+	r.process = process.This()
+	info, err := r.choose()
+	if err != nil {
+		return err
+	}
+	r.name = "fabric:" + info.Provider
+	if err := r.openEndpoint(info); err != nil {
+		return err
+	}
+	name, err := r.ep.Name()
+	if err != nil {
+		return err
+	}
+	if len(name) > maxName {
+		return fmt.Errorf("the endpoint's name has %d bytes, more than %d", len(name), maxName)
+	}
+	r.self = address{provider: info.Provider, name: string(name), text: nameText(name), key: random() | 1}
+	if err := r.mailbox.open(r); err != nil {
+		return err
+	}
+	if err := r.operations.open(r.domain, r.caps.Atomics); err != nil {
+		return err
+	}
+	r.keyCount.Store(uint32(random()))
+	r.generation = uint32(random())
+	r.handshake = newHandshake(r.self, incarnation, timing{retry: time.Millisecond, first: r.cfg.HandshakeInterval,
+		most: 20 * r.cfg.HandshakeInterval, accept: r.cfg.AcceptTimeout}, random, railEffects{r})
+	return nil
+}
+
+func (r *Rail) openEndpoint(info *fabric.Info) (err error) {
+	if r.fabric, err = fabric.OpenFabric(info); err != nil {
+		return err
+	}
+	if r.domain, err = r.fabric.OpenDomain(info); err != nil {
+		return err
+	}
+	if r.av, err = r.domain.OpenAV(fabric.AVConfig{}); err != nil {
+		return err
+	}
+	if r.cq, r.sleep.descriptor, err = openCQ(r.domain, r.cfg.CompletionDepth); err != nil {
+		return err
+	}
+	r.sleep.open()
+	r.ep, err = r.domain.OpenEndpoint(info, fabric.EndpointConfig{AV: r.av, TxCQ: r.cq, RxCQ: r.cq})
+	return err
+}
+
+// openCQ makes a queue with a descriptor, where the provider has one.
+func openCQ(d *fabric.Domain, depth int) (cq *fabric.CQ, descriptor bool, err error) {
+	if cq, err = d.OpenCQ(fabric.CQConfig{Depth: depth, Wait: fabric.WaitFD}); err == nil {
+		return cq, true, nil
+	}
+	cq, err = d.OpenCQ(fabric.CQConfig{Depth: depth})
+	return cq, false, err
+}
+
+func random() uint64 {
+	var b [8]byte
+	rand.Read(b[:])
+	return binary.NativeEndian.Uint64(b[:])
+}
+
+// free gives everything back. It is also what Open does with what it made before an error.
+func (r *Rail) free() error {
+	r.cutOff()
+	var errs []error
+	closeIt := func(c interface{ Close() error }, there bool) {
+		if there {
+			errs = append(errs, c.Close())
+		}
+	}
+	closeIt(r.ep, r.ep != nil)
+	for _, c := range r.conns {
+		if c != nil && c.sentinel != nil {
+			c.sentinel.Close()
+		}
+	}
+	errs = append(errs, r.mailbox.close(), r.operations.close())
+	closeIt(r.cq, r.cq != nil)
+	closeIt(r.av, r.av != nil)
+	closeIt(r.domain, r.domain != nil)
+	closeIt(r.fabric, r.fabric != nil)
+	return errors.Join(errs...)
+}
+
+// Close implements [rail.Rail].
+func (r *Rail) Close() error { return r.life.Close() }
+
+// Name implements [rail.Rail].
+func (r *Rail) Name() string { return r.name }
+
+// Caps implements [rail.Rail].
+func (r *Rail) Caps() rail.Caps { return r.caps }
+
+// Address implements [rail.Rail].
+func (r *Rail) Address() []byte { return r.self.append(nil) }
+
+// Peer implements [rail.Rail].
+func (r *Rail) Peer(id rail.PeerID) rail.PeerInfo {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.infos[id]
+}
+
+// Ignored returns how many messages of the handshake were malformed, forged, or came when they could change nothing.
+func (r *Rail) Ignored() uint64 { return r.handshake.ignored.Load() }
+
+// Arm implements [rail.Rail].
+func (r *Rail) Arm() (ready bool) {
+	if r.touched || r.starved || r.heldAt < len(r.held) || r.at < r.end || r.sleep.stashed() {
+		return true
+	}
+	r.sleep.arm(len(r.peers) > 0)
+	return false
+}
+
+// Wait implements [rail.Rail].
+func (r *Rail) Wait(ctx context.Context) error { return r.sleep.wait(ctx, r.cq) }
