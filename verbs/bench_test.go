@@ -46,10 +46,13 @@ type writer struct {
 	wrs  []verbs.SendWR
 	sges []verbs.SGE
 	wcs  [16]verbs.WC
+
+	breath breath
+	every  int // so many posts
 }
 
 func newWriter(cq *verbs.CQ, qp *verbs.QP, wr verbs.SendWR, from verbs.SGE, list int) *writer {
-	w := &writer{cq: cq, qp: qp}
+	w := &writer{cq: cq, qp: qp, every: max(128/list/(1+int(from.Length)/4096), 1)}
 	wr.NumSGE = 1
 	for range list {
 		w.wrs = append(w.wrs, wr)
@@ -75,6 +78,7 @@ func (w *writer) run(n int) error {
 				return err
 			}
 			posted += k
+			w.breath.take(w.every)
 		}
 		got, err := w.cq.PollSpin(w.wcs[:], verbs.MaxSpin)
 		if err != nil {
@@ -114,13 +118,26 @@ func pin(processor int) {
 	_ = affinity.Pin(processor) // where there is only one they share it
 }
 
+// breath lets the scheduler have a look now and then at a loop that polls, every few milliseconds on an emulated processor.
+// A goroutine that goes on for 10 ms has its processor taken away, and the runtime's watching thread then wakes every 20 µs
+// for a while (retake and sysmon in runtime/proc.go), which there halves the rate.
+type breath int
+
+func (b *breath) take(every int) {
+	if *b++; int(*b)%every == 0 {
+		runtime.Gosched()
+	}
+}
+
 // report runs a round b.N times and reports the median of its time, divided by parts, in microseconds. Rounds follow each
 // other at once, so that one reading of the clock ends one and begins the next: as in perftest.
 func report(b *testing.B, parts float64, unit string, round func() error) {
 	samples := make([]time.Duration, b.N)
 	b.ResetTimer()
+	var breath breath
 	begin := time.Now()
 	for i := range samples {
+		breath.take(200)
 		if err := round(); err != nil {
 			b.Fatal(err)
 		}
@@ -142,6 +159,7 @@ type pinger struct {
 
 	sent, received uint64
 	wcs            [1]verbs.WC
+	breath         breath
 }
 
 const arrival = 64
@@ -169,6 +187,7 @@ func (p *pinger) receive(ends <-chan struct{}) error {
 	p.received++
 	deadline := time.Now().Add(10 * time.Second)
 	for spins := 1; load(p.mem[arrival:]) < p.received; spins++ {
+		p.breath.take(1 << 15)
 		if spins%(1<<16) != 0 {
 			continue
 		}

@@ -75,8 +75,9 @@ type messenger struct {
 	here int // messages that have come and were not asked for yet
 	used int // receives whose places were not given back yet
 
-	recvs [benchDepth]verbs.RecvWR
-	sges  [benchDepth]verbs.SGE
+	breath breath
+	recvs  [benchDepth]verbs.RecvWR
+	sges   [benchDepth]verbs.SGE
 }
 
 // fill posts as many receives as fit.
@@ -135,6 +136,7 @@ func (m *messenger) receive(ctx context.Context) error {
 		spin = 0
 	}
 	for spins := 1; m.here == 0; spins++ {
+		m.breath.take(512)
 		n, err := m.cq.PollSpin(m.wcs[:], spin)
 		if err == nil && n == 0 && m.sleeps {
 			n, err = m.sleep(ctx)
