@@ -31,6 +31,13 @@
 // posts at a time. Two goroutines that post to one queue pair get their work requests in as two whole batches, in either
 // order.
 //
+// # Polling
+//
+// A loop that polls should let the scheduler have a look (runtime.Gosched) every few milliseconds. From a goroutine that
+// goes on for 10 ms the runtime takes its processor away, in the middle of a call, and its watching thread then wakes every
+// 20 µs for some time (retake and sysmon in Go's runtime/proc.go). [CQ.PollSpin] looks more often per crossing than
+// [CQ.Poll]; where nothing is likely to come soon, [CQ.Wait] holds no thread.
+//
 // # Failures
 //
 // A queue pair fails with its first completion that has an error: the poll that finds it moves the queue pair to the error
