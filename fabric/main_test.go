@@ -7,5 +7,8 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	rdmatest.Main(m, rdmatest.Children{"target": playTarget, "survivor": playSurvivor, "holder": playHolder})
+	rdmatest.Main(m, rdmatest.Children{
+		"target": playTarget, "survivor": playSurvivor, "holder": playHolder,
+		"writer": playWriter,
+	})
 }

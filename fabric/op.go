@@ -85,15 +85,22 @@ func (ep *Endpoint) refused(op string, result, accepted, n, segs int) (int, erro
 
 // postError turns a shim's result for a batch into an error.
 func (ep *Endpoint) postError(op string, result, accepted, n, segs int) error {
+	if result == int(syscall.EAGAIN) {
+		return &fullError{ep.name}
+	}
 	if result > 0 {
-		err := error(&Error{Op: op, Err: reason(result)})
-		if result == int(syscall.EAGAIN) {
-			err = fmt.Errorf("%w: %w", ErrQueueFull, err)
-		}
-		return fmt.Errorf("%s: operation %d of %d: %w", ep.name, accepted, n, err)
+		return fmt.Errorf("%s: operation %d of %d: %w", ep.name, accepted, n, &Error{Op: op, Err: reason(result)})
 	}
 	return invalid("%s: %s: operation %d of %d: %s; nothing was posted", op, ep.name, accepted, n, ep.badReason(-result, segs))
 }
+
+// fullError is back-pressure, which is an ordinary outcome of a post: its text is made when somebody asks for it.
+type fullError struct{ endpoint string }
+
+func (e *fullError) Error() string { return e.endpoint + ": " + ErrQueueFull.Error() }
+
+// Unwrap returns ErrQueueFull and EAGAIN.
+func (e *fullError) Unwrap() []error { return []error{ErrQueueFull, syscall.EAGAIN} }
 
 func (ep *Endpoint) badReason(bad, segs int) string {
 	info := ep.info

@@ -2,7 +2,6 @@ package fabric_test
 
 import (
 	"bytes"
-	"fmt"
 	"syscall"
 	"testing"
 
@@ -167,7 +166,7 @@ func TestFullQueueIsBackPressure(t *testing.T) {
 				require.ErrorIs(t, err, fabric.ErrQueueFull)
 				require.ErrorIs(t, err, syscall.EAGAIN)
 				require.Less(t, n, 16)
-				require.ErrorContains(t, err, fmt.Sprintf("operation %d of 16", n))
+				require.ErrorContains(t, err, "RDM endpoint of ")
 				break
 			}
 			require.Less(t, posted, 1<<20, "it never fills")

@@ -236,8 +236,8 @@ static void weft_fi_progress(struct weft_fi_ep *ep)
         fi_cntr_read(ep->counters[i]);
 }
 
-static int weft_fi_post_one(struct weft_fi_ep *ep, enum weft_fi_kind kind, const struct weft_fi_op *op,
-                            struct weft_fi_list *list)
+static inline int weft_fi_post_one(struct weft_fi_ep *ep, enum weft_fi_kind kind, const struct weft_fi_op *op,
+                                   struct weft_fi_list *list)
 {
     uint64_t flags = op->flags;
     void *context;
@@ -254,10 +254,14 @@ static int weft_fi_post_one(struct weft_fi_ep *ep, enum weft_fi_kind kind, const
     return weft_fi_result(done);
 }
 
-/* Checks all; *index is the operation that fails. */
+/* How many descriptors of memory a check keeps for the posts that follow it. */
+enum { WEFT_FI_KEPT = 64 };
+
+/* Checks all; *index is the operation that fails. The descriptors of single segments are kept, of the first operations.
+ */
 static enum weft_fi_bad_op weft_fi_check_all(struct weft_fi_ep *ep, const struct weft_fi_rule *rule,
                                              const struct weft_fi_op *ops, uint32_t n, const struct weft_fi_seg *segs,
-                                             uint32_t num_seg, uint32_t *index)
+                                             uint32_t num_seg, void **kept, uint32_t *index)
 {
     struct weft_fi_list list;
     for (uint32_t i = 0; i < n; i++) {
@@ -268,6 +272,8 @@ static enum weft_fi_bad_op weft_fi_check_all(struct weft_fi_ep *ep, const struct
             *index = i;
             return bad;
         }
+        if (i < WEFT_FI_KEPT)
+            kept[i] = list.desc[0];
         segs += ops[i].num_seg;
         num_seg -= ops[i].num_seg;
     }
@@ -279,11 +285,19 @@ static int weft_fi_post_all(struct weft_fi_ep *ep, enum weft_fi_kind kind, const
                             const struct weft_fi_seg *segs, uint32_t num_seg, uint32_t *accepted)
 {
     struct weft_fi_list list;
-    int rc = -(int)weft_fi_check_all(ep, &weft_fi_rules[kind], ops, n, segs, num_seg, accepted);
+    void *kept[WEFT_FI_KEPT];
+    int rc = -(int)weft_fi_check_all(ep, &weft_fi_rules[kind], ops, n, segs, num_seg, kept, accepted);
     if (rc != 0)
         return rc;
     for (uint32_t i = 0; i < n && rc == 0; i++) {
-        weft_fi_gather(ep->domain, segs, ops[i].num_seg, 1, &list);
+        if (ops[i].num_seg == 1 && i < WEFT_FI_KEPT) {
+            list.iov[0] = (struct iovec){(void *)(uintptr_t)segs->addr, segs->length};
+            list.desc[0] = kept[i];
+            list.count = 1;
+            list.length = segs->length;
+        } else {
+            weft_fi_gather(ep->domain, segs, ops[i].num_seg, 1, &list);
+        }
         rc = weft_fi_post_one(ep, kind, &ops[i], &list);
         *accepted += rc == 0;
         segs += ops[i].num_seg;
