@@ -16,7 +16,7 @@ tool = go tool -modfile=tools/go.mod
 
 .DEFAULT_GOAL := help
 .PHONY: help deps demo test lint fmt fmt-check csrc cross downstream test-rxe soak-rxe rxe-shell test-rxe-two-hosts test-docker \
-  test-fabric2 test-fresh bench-rxe bench-fabric bench-kvindex soak-kvindex test-hw api-coverage
+  test-fabric2 test-fresh bench-rxe bench-engine-rxe bench-fabric bench-kvindex soak-kvindex test-hw api-coverage
 
 help: ## This list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-20s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -76,6 +76,9 @@ test-fresh: deps ## `make demo` and `make test` in a bare Debian root that has o
 
 bench-rxe: deps ## Weft against perftest on soft-RoCE, in one boot
 	docker/rxe/bench.sh
+
+bench-engine-rxe: deps ## The engine against the binding on soft-RoCE, in one boot
+	docker/rxe/bench-engine.sh
 
 bench-fabric: deps ## fabric against the same calls from C, over tcp and shm, interleaved; ROUNDS= pairs
 	scripts/bench-fabric.sh

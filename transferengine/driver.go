@@ -3,6 +3,7 @@ package transferengine
 import (
 	"context"
 	"runtime"
+	"sync/atomic"
 	"time"
 )
 
@@ -38,10 +39,12 @@ func (p *progress) listen() {
 func (p *progress) dedicate() {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	for p.runDry() {
+	for p.runDry(&p.yield) {
 		p.setOut()
 		if !p.worker.pending() && !p.stopping.Load() {
+			fellAsleep := time.Now()
 			p.sleep(p.untilNext())
+			p.slept(time.Since(fellAsleep))
 		}
 		p.asleep.Store(false)
 	}
@@ -54,6 +57,8 @@ func (p *progress) dedicate() {
 // then he is likely back in a moment, and would find it taken. It stays awake instead, without touching the worker or
 // arming the rail (a notification for each completion would slow him down), and takes it when nobody had it for lookAgain.
 func (p *progress) backUp() {
+	var yield atomic.Int64 // always the same: the application may have something better to do meanwhile
+	yield.Store(int64(yieldTime))
 	why := called
 	for seen := uint64(0); !p.stopping.Load(); {
 		takes := p.takes.Load()
@@ -64,7 +69,7 @@ func (p *progress) backUp() {
 			continue
 		}
 		seen++
-		if !p.runDry() {
+		if !p.runDry(&yield) {
 			p.leave()
 			return
 		}
@@ -76,20 +81,20 @@ func (p *progress) backUp() {
 }
 
 // runDry does turns until nothing has happened for a while and the rail will notify. It returns false if the engine closes.
-func (p *progress) runDry() bool {
-	last := time.Now()
-	for now := last; !p.stopping.Load(); now = time.Now() {
+func (p *progress) runDry(yield *atomic.Int64) bool {
+	l := newLull(yield)
+	for now := l.last; !p.stopping.Load(); now = time.Now() {
 		if p.turn(now) > 0 {
-			last = now
+			l.last = now
 			continue
 		}
-		if restless(now.Sub(last)) {
+		if l.restless(now) {
 			continue
 		}
 		if p.cover() {
 			return true
 		}
-		last = now
+		l.last = now
 	}
 	return false
 }

@@ -24,11 +24,15 @@ const (
 
 const (
 	// spinTime is how long whoever drives goes on without anything happening, and yieldTime for how long after that he
-	// lets other goroutines run between two turns, before he sleeps.
-	spinTime  = 20 * time.Microsecond
-	yieldTime = 50 * time.Microsecond
+	// lets other goroutines run between two turns, before he sleeps. A waiter, or the dedicated goroutine, that finds after
+	// a sleep that it was not worth it yields for longer the next time, up to longestYield, and after one that was for
+	// yieldTime again. Without this, two engines that answer each other and once were asleep would be asleep each time the
+	// other's answer comes.
+	spinTime     = 20 * time.Microsecond
+	yieldTime    = 50 * time.Microsecond
+	longestYield = time.Millisecond
 	// lookAgain is when the back-up goroutine, awake while others drive, looks whether they still do.
-	lookAgain = 250 * time.Microsecond
+	lookAgain = 500 * time.Microsecond
 	// deafTurn is how often a worker turns whose rail cannot notify any more.
 	deafTurn = time.Millisecond
 	// never is a time that does not come.
@@ -57,6 +61,7 @@ type progress struct {
 	takes    atomic.Uint64 // how often somebody took the worker
 	hot      lineup        // waiters that want to drive
 	cold     atomic.Int32  // waiters that drove in vain for long, and rely on the rail's notification
+	yield    atomic.Int64  // yieldTime, as it is at present
 	armed    atomic.Bool   // the rail will notify
 	last     time.Time     // of the worker's turns; the driver's, as next
 	next     time.Time     // of the worker
@@ -86,7 +91,17 @@ func newProgress(w *worker) *progress {
 	p := &progress{worker: w, epoch: time.Now(), waiters: make(spares[waiter], spareLimit), vacated: make(chan struct{}, 1),
 		wake: make(chan struct{}, 1), notified: make(chan struct{}, 1), timer: time.NewTimer(never)}
 	p.context, p.cancel = context.WithCancel(context.Background())
+	p.yield.Store(int64(yieldTime))
 	return p
+}
+
+// slept takes in how long somebody slept.
+func (p *progress) slept(d time.Duration) {
+	yield := int64(yieldTime)
+	if d < longestYield {
+		yield = min(2*p.yield.Load(), int64(longestYield))
+	}
+	p.yield.Store(yield)
 }
 
 // start starts the goroutines.
@@ -244,8 +259,12 @@ func (p *progress) await(ctx context.Context, list *waitlist, c condition) (met 
 				w = p.waiters.get(newWaiter)
 			}
 			var again bool
+			fellAsleep := time.Now()
 			met, again, err = p.park(ctx, list, c, w, rest)
 			owed = owed || again
+			if rest {
+				p.slept(time.Since(fellAsleep))
+			}
 		}
 		if rest {
 			p.cold.Add(-1)
@@ -285,10 +304,10 @@ func (p *progress) drive(ctx context.Context, c condition) (met, rest bool, err 
 	if met, err = c.met(); met {
 		return met, false, err
 	}
-	last := time.Now()
-	for now := last; !p.stopping.Load(); now = time.Now() {
+	l := newLull(&p.yield)
+	for now := l.last; !p.stopping.Load(); now = time.Now() {
 		if p.turn(now) > 0 {
-			last = now
+			l.last = now
 			if met, err = c.met(); met {
 				return met, false, err
 			}
@@ -298,25 +317,42 @@ func (p *progress) drive(ctx context.Context, c condition) (met, rest bool, err 
 			return false, false, context.Cause(ctx)
 		default:
 		}
-		if restless(now.Sub(last)) {
+		if l.restless(now) {
 			continue
 		}
 		if p.cover() {
 			return false, true, nil
 		}
-		last = now
+		l.last = now
 	}
 	return false, false, nil
 }
 
-// restless passes the time between two turns when nothing has happened for a while. It returns false when that was so
-// long that the caller should sleep.
-func restless(while time.Duration) bool {
+// lull is what a driver knows of the time in which nothing happens.
+type lull struct {
+	yield   *atomic.Int64 // how long to let others run before sleeping
+	last    time.Time     // something happened
+	yielded time.Time
+}
+
+func newLull(yield *atomic.Int64) lull {
+	now := time.Now()
+	return lull{yield: yield, last: now, yielded: now}
+}
+
+// restless passes the time between two turns when nothing has happened for a while. It returns false when that was so long that
+// the driver should sleep. Others are let run only every spinTime: where there are none, the scheduler looks for some by
+// system calls.
+func (l *lull) restless(now time.Time) bool {
+	while := now.Sub(l.last)
 	if while < spinTime {
 		return true
 	}
-	runtime.Gosched()
-	return while < spinTime+yieldTime
+	if now.Sub(l.yielded) >= spinTime {
+		runtime.Gosched()
+		l.yielded = now
+	}
+	return while < spinTime+time.Duration(l.yield.Load())
 }
 
 // park sleeps until the condition may have changed, the caller was called to drive the worker, or the context ends. It

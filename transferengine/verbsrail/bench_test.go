@@ -36,7 +36,7 @@ func BenchmarkEngineWrite(b *testing.B) {
 	for _, size := range []int{64 << 10, 1 << 20} {
 		for _, side := range sides {
 			b.Run(fmt.Sprintf("size=%d/%s", size, side), func(b *testing.B) {
-				end := newBenchEnd(b, side)
+				end := newBenchEnd(b, side, "idles")
 				b.SetBytes(int64(size))
 				b.ResetTimer()
 				require.NoError(b, end.stream(b.N, size))
@@ -50,7 +50,7 @@ func BenchmarkEngineWrite(b *testing.B) {
 func BenchmarkEnginePingPong(b *testing.B) {
 	for _, side := range sides {
 		b.Run(side, func(b *testing.B) {
-			end := newBenchEnd(b, side)
+			end := newBenchEnd(b, side, "answers")
 			samples := make([]time.Duration, b.N)
 			b.ResetTimer()
 			for i := range samples {
@@ -64,16 +64,16 @@ func BenchmarkEnginePingPong(b *testing.B) {
 	}
 }
 
-// benchEnd is one end of a connection. The other end answers each ping.
+// benchEnd is one end of a connection. The other end answers each ping, or idles.
 type benchEnd interface {
 	stream(n, size int) error
 	ping() error
 	answer(ctx context.Context) error
 }
 
-func newBenchEnd(b *testing.B, side string) benchEnd {
+func newBenchEnd(b *testing.B, side, peer string) benchEnd {
 	device := rdmatest.Device(b)
-	child := rdmatest.StartChild(b, "bench peer", device, side)
+	child := rdmatest.StartChild(b, "bench peer", device, side, peer)
 	end, err := openBenchEnd(side, device, true, func(line string) error { return child.WriteLine(line, patience) },
 		func() (string, error) { return child.ReadLine(patience) }, b.Cleanup)
 	require.NoError(b, err)
@@ -94,7 +94,10 @@ func playBenchPeer(args []string) int {
 	if err == nil {
 		ctx, cancel := context.WithCancel(context.Background())
 		go func() { _, _ = io.Copy(io.Discard, in); cancel() }()
-		err = end.answer(ctx)
+		if args[2] == "answers" {
+			err = end.answer(ctx)
+		}
+		<-ctx.Done()
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)

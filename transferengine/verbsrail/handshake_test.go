@@ -2,6 +2,7 @@ package verbsrail
 
 import (
 	"errors"
+	"slices"
 	"testing"
 	"time"
 
@@ -307,4 +308,53 @@ func TestSenderIsCheckedAgainstTheNIC(t *testing.T) {
 	require.EqualValues(t, 1, b.ignored.Load())
 	require.True(t, source{lid: 3, qpn: 9}.agrees(address{gid: [16]byte{1}, lid: 3, qpn: 9}))
 	require.False(t, source{lid: 3, qpn: 9}.agrees(address{lid: 4, qpn: 9}))
+}
+
+// TestPeerOfTheNextVersion has one end, or both, write what this version does not know.
+func TestPeerOfTheNextVersion(t *testing.T) {
+	for _, newer := range [][2]bool{{true, false}, {false, true}, {true, true}} {
+		n := newNetwork(t, 1)
+		n.loss, n.double = 0.2, 0.2
+		a, b := n.add(), n.add()
+		a.newer, b.newer = newer[0], newer[1]
+		a.connect(n.now, b, time.Minute)
+		n.run(time.Minute)
+		n.requireConnected(a, b)
+		b.full = true
+		c := n.add()
+		c.newer = newer[0]
+		id := c.connect(n.now, b, time.Minute)
+		n.run(time.Minute)
+		require.ErrorIs(t, c.downs[id], rail.ErrRefused, "a refusal is understood too")
+		n.requireQuiet()
+	}
+}
+
+// TestHostileDatagramsCostACounter changes what is sent, byte by byte and at random, from the address that it says it is
+// from: nobody who is connected notices.
+func TestHostileDatagramsCostACounter(t *testing.T) {
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	n := newNetwork(t, seed)
+	a, b, enemy := n.add(), n.add(), n.add()
+	a.connect(n.now, b, time.Minute)
+	n.run(time.Second)
+	hostile := testHello()
+	hostile.from = enemy.self
+	from := source{gid: enemy.self.gid, hasGID: true, qpn: enemy.self.qpn}
+	for _, whole := range [][]byte{hostile.append(nil), (&refusal{from: enemy.self, answers: 1}).append(nil)} {
+		for i := range whole {
+			for range 20 {
+				bad := slices.Clone(whole)
+				bad[i] ^= byte(1 + n.random.IntN(255))
+				b.receive(n.now, from, bad[:n.random.IntN(len(bad)+1)])
+				b.receive(n.now, from, bad)
+			}
+		}
+	}
+	require.Greater(t, b.ignored.Load(), uint64(5000))
+	n.run(time.Minute)
+	n.requireConnected(a, b)
+	require.Empty(t, b.downs)
+	require.LessOrEqual(t, len(b.ends), 1, "whoever does not answer is forgotten")
 }

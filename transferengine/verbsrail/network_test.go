@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/weftrdma/weft/internal/tlv"
 	"github.com/weftrdma/weft/transferengine/rail"
 )
 
@@ -50,6 +51,7 @@ type node struct {
 	downs   map[rail.PeerID]error
 	full    bool
 	unheard bool  // its datagrams are lost
+	newer   bool  // it is of the next version
 	broken  error // of connect
 }
 
@@ -153,7 +155,20 @@ func (n *node) giveUp(id rail.PeerID) {
 	n.downs[id] = nil
 }
 
+// nextVersion is how the next version, which understands this one, might write a message: with fields of its own, and with
+// the authentication that has its place already.
+func nextVersion(message []byte) []byte {
+	b := slices.Clone(message)
+	b[4] = 2
+	b = tlv.AppendField(b, 0x7000, []byte("news"))
+	b = tlv.AppendField(b, tlv.Auth, []byte("a signature"))
+	return tlv.Finish(b)
+}
+
 func (n *node) send(to address, datagram []byte) error {
+	if n.newer {
+		datagram = nextVersion(datagram)
+	}
 	require.LessOrEqual(n.network.t, len(datagram), maxDatagram)
 	w := n.network
 	w.sent++
