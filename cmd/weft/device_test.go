@@ -49,9 +49,9 @@ func readUntil(t *testing.T, c *rdmatest.Child, pattern string) string {
 }
 
 // startReceiver starts a receiver as a process of its own, and returns where it listens.
-func startReceiver(t *testing.T, device, dir string, args ...string) (c *rdmatest.Child, pid int, address string) {
+func startReceiver(t *testing.T, rail, dir string, args ...string) (c *rdmatest.Child, pid int, address string) {
 	t.Helper()
-	c = rdmatest.StartChild(t, "weft", append([]string{"recv", "--json", "--rail", "verbs:" + device, "--dir", dir,
+	c = rdmatest.StartChild(t, "weft", append([]string{"recv", "--json", "--rail", rail, "--dir", dir,
 		"--listen", "127.0.0.1:0"}, args...)...)
 	pid, err := strconv.Atoi(readUntil(t, c, `^process (\d+)$`))
 	require.NoError(t, err)
@@ -88,13 +88,25 @@ func requireEntries(t *testing.T, dir string, n int) {
 	require.Len(t, entries, n)
 }
 
+// eachRail runs a test on libfabric's tcp and shm, and on an RDMA device.
+func eachRail(t *testing.T, test func(t *testing.T, rail string)) {
+	for _, rail := range []string{"fabric:tcp", "fabric:shm"} {
+		t.Run(rail, func(t *testing.T) {
+			rdmatest.Require(t, rdmatest.Fabric)
+			test(t, rail)
+		})
+	}
+	t.Run("verbs", func(t *testing.T) { test(t, "verbs:"+rdmatest.Device(t)) })
+}
+
 // TestSendAndReceive moves files of sizes around those of slots and windows between two processes.
-func TestSendAndReceive(t *testing.T) {
-	device := rdmatest.Device(t)
+func TestSendAndReceive(t *testing.T) { eachRail(t, sendAndReceive) }
+
+func sendAndReceive(t *testing.T, rail string) {
 	const window, slot = 64 << 10, 4 << 10
 	from, to := t.TempDir(), t.TempDir()
-	receiver, _, address := startReceiver(t, device, to, "--once", "--window", strconv.Itoa(window))
-	args := []string{"send", "--json", "--rail", "verbs:" + device}
+	receiver, _, address := startReceiver(t, rail, to, "--once", "--window", strconv.Itoa(window))
+	args := []string{"send", "--json", "--rail", rail}
 	var total uint64
 	for i, size := range []int{0, 1, slot - 1, slot, slot + 1, window - 1, window, window + 1, 20*window + 7} {
 		args = append(args, randomFile(t, from, fmt.Sprintf("file %d", i), size))
@@ -115,7 +127,7 @@ func TestSendAndReceive(t *testing.T) {
 	}
 	requireEntries(t, to, len(sent.Files))
 	for _, r := range []transferResult{sent, received} {
-		require.Equal(t, "verbs:"+device, r.Rail)
+		require.Equal(t, rail, r.Rail)
 		require.Equal(t, total, r.RDMABytes)
 		require.Positive(t, r.ControlBytes)
 		require.LessOrEqual(t, r.ControlBytes, int64(64<<10+len(r.Files)<<10))
@@ -125,16 +137,17 @@ func TestSendAndReceive(t *testing.T) {
 }
 
 // TestTwoSenders send at once, each a file of its own and one of a name that both use.
-func TestTwoSenders(t *testing.T) {
-	device := rdmatest.Device(t)
+func TestTwoSenders(t *testing.T) { eachRail(t, twoSenders) }
+
+func twoSenders(t *testing.T, rail string) {
 	to := t.TempDir()
-	_, _, address := startReceiver(t, device, to, "--window", "65536")
+	_, _, address := startReceiver(t, rail, to, "--window", "65536")
 	var senders [2]*rdmatest.Child
 	var own [2]string
 	for i := range senders {
 		from := t.TempDir()
 		own[i] = randomFile(t, from, fmt.Sprintf("own %d", i), 1<<20+i)
-		senders[i] = rdmatest.StartChild(t, "weft", "send", "--json", "--rail", "verbs:"+device, own[i],
+		senders[i] = rdmatest.StartChild(t, "weft", "send", "--json", "--rail", rail, own[i],
 			randomFile(t, from, "same", 1<<20+10+i), address)
 	}
 	inPlace := 0
@@ -156,14 +169,15 @@ func TestTwoSenders(t *testing.T) {
 }
 
 // TestForce: a file that exists is replaced only where that was asked for, and a signal stops a receiver.
-func TestForce(t *testing.T) {
-	device := rdmatest.Device(t)
+func TestForce(t *testing.T) { eachRail(t, force) }
+
+func force(t *testing.T, rail string) {
 	from, to := t.TempDir(), t.TempDir()
 	path := randomFile(t, from, "file", 10_000)
 	require.NoError(t, os.WriteFile(filepath.Join(to, "file"), []byte("old"), 0o644))
 	for _, force := range []bool{false, true} {
-		receiver, pid, address := startReceiver(t, device, to, fmt.Sprintf("--force=%v", force))
-		status, _, stderr := weft(t, "send", "--rail", "verbs:"+device, path, address)
+		receiver, pid, address := startReceiver(t, rail, to, fmt.Sprintf("--force=%v", force))
+		status, _, stderr := weft(t, "send", "--rail", rail, path, address)
 		if force {
 			require.Zero(t, status, stderr)
 			requireSame(t, to, path)
@@ -192,7 +206,7 @@ func (stuckFile) Discard() error { return nil }
 
 // stuckReceiver is a process that receives from one sender over the rail and gets stuck in the first file.
 func stuckReceiver(args []string) int {
-	engine, _, err := openEngine(args[0])
+	engine, _, err := (&app{stderr: os.Stderr}).openEngine(args[0], "127.0.0.1")
 	if err != nil {
 		fmt.Println(err)
 		return 1
@@ -211,7 +225,7 @@ func stuckReceiver(args []string) int {
 
 // stuckSender is a process that sends a file to an address over the rail and gets stuck in the middle.
 func stuckSender(args []string) int {
-	engine, _, err := openEngine(args[0])
+	engine, _, err := (&app{stderr: os.Stderr}).openEngine(args[0], "127.0.0.1")
 	if err != nil {
 		fmt.Println(err)
 		return 1
@@ -239,11 +253,12 @@ func stuckSender(args []string) int {
 }
 
 // TestReceiverKilled: the sender says who is gone and which file is not there.
-func TestReceiverKilled(t *testing.T) {
-	device := rdmatest.Device(t)
-	receiver := rdmatest.StartChild(t, "stuck receiver", "verbs:"+device)
+func TestReceiverKilled(t *testing.T) { eachRail(t, receiverKilled) }
+
+func receiverKilled(t *testing.T, rail string) {
+	receiver := rdmatest.StartChild(t, "stuck receiver", rail)
 	address := readUntil(t, receiver, "^listening on (.*)$")
-	sender := rdmatest.StartChild(t, "weft", "send", "--json", "--rail", "verbs:"+device,
+	sender := rdmatest.StartChild(t, "weft", "send", "--json", "--rail", rail,
 		randomFile(t, t.TempDir(), "file", 1<<20), address)
 	readUntil(t, receiver, "^(stuck)$")
 	receiver.Kill()
@@ -255,26 +270,28 @@ func TestReceiverKilled(t *testing.T) {
 }
 
 // TestSenderKilled: the receiver says who is gone, keeps nothing of the file, and serves the next sender.
-func TestSenderKilled(t *testing.T) {
-	device := rdmatest.Device(t)
+func TestSenderKilled(t *testing.T) { eachRail(t, senderKilled) }
+
+func senderKilled(t *testing.T, rail string) {
 	to := t.TempDir()
-	receiver, _, address := startReceiver(t, device, to, "--window", "65536")
+	receiver, _, address := startReceiver(t, rail, to, "--window", "65536")
 	path := randomFile(t, t.TempDir(), "file", 1<<20)
-	sender := rdmatest.StartChild(t, "stuck sender", "verbs:"+device, path, address)
+	sender := rdmatest.StartChild(t, "stuck sender", rail, path, address)
 	readUntil(t, sender, "^(stuck)$")
 	sender.Kill()
 	var r transferResult
 	require.NoError(t, json.Unmarshal([]byte(readUntil(t, receiver, `^(\{.*)`)), &r))
 	require.Contains(t, r.Error, fmt.Sprintf(`receive "file" from %s: `, r.Peer))
 	requireEntries(t, to, 0)
-	status, _, stderr := weft(t, "send", "--rail", "verbs:"+device, path, address)
+	status, _, stderr := weft(t, "send", "--rail", rail, path, address)
 	require.Zero(t, status, stderr)
 	requireSame(t, to, path)
 }
 
 // TestNoReceiver: nobody listens, or somebody who is no receiver.
-func TestNoReceiver(t *testing.T) {
-	device := rdmatest.Device(t)
+func TestNoReceiver(t *testing.T) { eachRail(t, noReceiver) }
+
+func noReceiver(t *testing.T, rail string) {
 	path := randomFile(t, t.TempDir(), "file", 10)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
@@ -286,11 +303,11 @@ func TestNoReceiver(t *testing.T) {
 			_ = conn.Close()
 		}
 	}()
-	status, _, stderr := weft(t, "send", "--rail", "verbs:"+device, path, l.Addr().String())
+	status, _, stderr := weft(t, "send", "--rail", rail, path, l.Addr().String())
 	require.Equal(t, statusFailed, status)
 	require.Contains(t, stderr, `starts with "220 "`)
 	require.NoError(t, l.Close())
-	status, _, stderr = weft(t, "send", "--rail", "verbs:"+device, path, l.Addr().String())
+	status, _, stderr = weft(t, "send", "--rail", rail, path, l.Addr().String())
 	require.Equal(t, statusFailed, status)
 	require.Contains(t, stderr, "connection refused")
 }
@@ -308,4 +325,28 @@ func TestInfoAndDoctorOnDevice(t *testing.T) {
 		}
 	}
 	require.Contains(t, out, "ok       port "+device+"/")
+}
+
+// TestAuto: both ends say what they took and why, and it works.
+func TestAuto(t *testing.T) {
+	rdmatest.Require(t, rdmatest.Fabric)
+	to := t.TempDir()
+	receiver := rdmatest.StartChild(t, "weft", "recv", "--once", "--rail", "auto", "--dir", to, "--listen", "127.0.0.1:0")
+	chosen := readUntil(t, receiver, `^weft: --rail auto: ((?:verbs|fabric):\S+), since .+`)
+	address := readUntil(t, receiver, `^weft: listening on (\S+);`)
+	path := randomFile(t, t.TempDir(), "file", 100_000)
+	status, out, stderr := weft(t, "send", "--rail", "auto", path, address)
+	require.Zero(t, status, stderr)
+	require.Contains(t, stderr, "weft: --rail auto: "+chosen+", since ")
+	require.Contains(t, out, ", over "+chosen+", with "+address)
+	requireSame(t, to, path)
+}
+
+// TestRailsThatDiffer refuse each other, and both are named.
+func TestRailsThatDiffer(t *testing.T) {
+	rdmatest.Require(t, rdmatest.Fabric)
+	_, _, address := startReceiver(t, "fabric:tcp", t.TempDir())
+	status, _, stderr := weft(t, "send", "--rail", "fabric:shm", randomFile(t, t.TempDir(), "file", 10), address)
+	require.Equal(t, statusFailed, status)
+	require.Contains(t, stderr, "fabric:tcp;ofi_rxm: the peer's rail is fabric:shm at ")
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -9,20 +10,25 @@ import (
 )
 
 func (a *app) doctorCommand() *cobra.Command {
-	return &cobra.Command{
+	var rail string
+	c := &cobra.Command{
 		Use:   "doctor",
 		Short: "Find out why RDMA does not work here, and what to do",
 		Long: `Look at everything that RDMA needs on this machine: the library, kernel modules,
 devices, permissions, the state, GID and MTU of each port, and the limit on locked
-memory. Each finding comes with its fix.
+memory. Each finding comes with its fix. With --rail fabric:PROVIDER look at what
+that rail needs instead: libfabric, the provider, and of shm what it copies by.
+With --rail auto look at both, which is where auto chooses from.
 
 With --json the result is one object: findings (check, level, text, fix) and
 broken, how many of them are of the level broken.
 
 Exit status: 0 when nothing is broken; 1 when something is.`,
 		Args: cobra.NoArgs,
-		RunE: func(*cobra.Command, []string) error { return a.doctor(doctor.ThisSystem()) },
+		RunE: func(*cobra.Command, []string) error { return a.doctor(doctor.ThisSystem(), rail) },
 	}
+	c.Flags().StringVar(&rail, "rail", "verbs", "what is to work: verbs, fabric:PROVIDER or auto")
+	return c
 }
 
 // doctorResult is what --json prints.
@@ -31,8 +37,11 @@ type doctorResult struct {
 	Broken   int              `json:"broken"`
 }
 
-func (a *app) doctor(system doctor.System) error {
-	findings := system.Examine()
+func (a *app) doctor(system doctor.System, rail string) error {
+	findings, err := examine(system, rail)
+	if err != nil {
+		return err
+	}
 	broken := doctor.Count(findings, doctor.Broken)
 	if a.json {
 		if err := a.print(doctorResult{Findings: findings, Broken: broken}); err != nil {
@@ -51,4 +60,18 @@ func (a *app) doctor(system doctor.System) error {
 		return errReported
 	}
 	return nil
+}
+
+// examine looks at what a rail needs.
+func examine(system doctor.System, rail string) ([]doctor.Finding, error) {
+	kind, provider, _ := strings.Cut(rail, ":")
+	switch {
+	case kind == "verbs":
+		return system.Examine(), nil
+	case kind == "fabric" && provider != "":
+		return system.ExamineFabric(provider), nil
+	case rail == "auto":
+		return append(system.Examine(), system.ExamineFabric("tcp")...), nil
+	}
+	return nil, &usageError{fmt.Errorf("--rail %s: there are verbs, fabric:PROVIDER and auto", rail)}
 }

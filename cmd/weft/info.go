@@ -18,11 +18,11 @@ func (a *app) infoCommand() *cobra.Command {
 		Use:   "info",
 		Short: "Show devices, ports, GIDs, limits, libraries and how this program was built",
 		Long: `Show the RDMA devices of this machine with their ports, GID tables (the chosen GID
-is marked) and limits, the libraries that were found, and how this program was
-built. It works, and says what is missing, where there is no device or library.
+is marked) and limits, the providers of libfabric that can be a rail, the libraries
+that were found, and how this program was built. It works, and says what is missing, where there is no device or library.
 
-With --json the result is one object: build, libraries, devices, and error if
-devices cannot be listed.
+With --json the result is one object: build, libraries, devices, providers, and
+error if devices cannot be listed.
 
 Exit status: 0.`,
 		Args: cobra.NoArgs,
@@ -32,10 +32,11 @@ Exit status: 0.`,
 
 // infoResult is what --json prints.
 type infoResult struct {
-	Build     build               `json:"build"`
-	Libraries []inventory.Library `json:"libraries"`
-	Devices   []inventory.Device  `json:"devices"`
-	Error     string              `json:"error,omitempty"` // why devices cannot be listed
+	Build     build                `json:"build"`
+	Libraries []inventory.Library  `json:"libraries"`
+	Devices   []inventory.Device   `json:"devices"`
+	Providers []inventory.Provider `json:"providers"`
+	Error     string               `json:"error,omitempty"` // why devices cannot be listed
 }
 
 // build is how the program was built.
@@ -49,12 +50,16 @@ type build struct {
 	Rails    []string `json:"rails"` // kinds of them
 }
 
-// newBuild reads what the Go toolchain left in the program. err is that of listing verbs devices.
-func newBuild(info *debug.BuildInfo, err error) build {
+// newBuild reads what the Go toolchain left in the program. The errors are those of listing verbs devices, and libfabric's
+// providers.
+func newBuild(info *debug.BuildInfo, err, fabricErr error) build {
 	b := build{Version: "unknown", Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH, Tags: []string{},
 		Rails: []string{}}
 	if !errors.Is(err, errors.ErrUnsupported) {
 		b.Rails = append(b.Rails, "verbs")
+	}
+	if !errors.Is(fabricErr, errors.ErrUnsupported) {
+		b.Rails = append(b.Rails, "fabric")
 	}
 	if info == nil {
 		return b
@@ -76,9 +81,14 @@ func newBuild(info *debug.BuildInfo, err error) build {
 func (a *app) info() error {
 	devices, err := inventory.Devices()
 	built, _ := debug.ReadBuildInfo() // nil where there is none
-	r := infoResult{Build: newBuild(built, err), Libraries: []inventory.Library{inventory.Verbs(err)}, Devices: devices}
+	providers, fabricErr := inventory.Providers()
+	r := infoResult{Build: newBuild(built, err, fabricErr), Libraries: []inventory.Library{inventory.Verbs(err),
+		inventory.Fabric(fabricErr)}, Devices: devices, Providers: providers}
 	if r.Devices == nil {
 		r.Devices = []inventory.Device{}
+	}
+	if r.Providers == nil {
+		r.Providers = []inventory.Provider{}
 	}
 	if err != nil {
 		r.Error = err.Error()
@@ -89,6 +99,9 @@ func (a *app) info() error {
 	a.printBuild(r.Build)
 	for _, l := range r.Libraries {
 		a.printLibrary(l)
+	}
+	for _, p := range r.Providers {
+		fmt.Fprintf(a.stdout, "provider %s: --rail fabric:%s; domains %s\n", p.Name, p.Name, listed(p.Domains))
 	}
 	for _, d := range r.Devices {
 		a.printDevice(d)

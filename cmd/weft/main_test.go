@@ -56,19 +56,21 @@ func TestWrongCommandLines(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	require.NoError(t, os.WriteFile(file, nil, 0o644))
 	for text, args := range map[string][]string{
-		"name a command":                         {},
-		`unknown command "copy"`:                 {"copy"},
-		"unknown flag: --speed":                  {"send", "--speed", file, "192.0.2.1:7471"},
-		"only received 1":                        {"send", file},
-		"the last argument is the receiver":      {"send", file, "192.0.2.1"},
-		"unknown command":                        {"recv", "somewhere"},
-		"recv needs --dir":                       {"recv"},
-		"--window 4095: from 4096 to 1073741824": {"recv", "--dir", ".", "--window", "4095"},
-		"--window 1073741825":                    {"recv", "--dir", ".", "--window", "1073741825"},
-		"--rail sim: simrail joins engines of":   {"recv", "--dir", ".", "--rail", "sim"},
-		"--rail sim:x: simrail joins engines of": {"send", "--rail", "sim:x", file, "192.0.2.1:7471"},
-		"--rail tcp:eth0: this build has one":    {"send", "--rail", "tcp:eth0", file, "192.0.2.1:7471"},
-		"--rail verbs:: the device is missing":   {"recv", "--dir", ".", "--rail", "verbs:"},
+		"name a command":                          {},
+		`unknown command "copy"`:                  {"copy"},
+		"unknown flag: --speed":                   {"send", "--speed", file, "192.0.2.1:7471"},
+		"only received 1":                         {"send", file},
+		"the last argument is the receiver":       {"send", file, "192.0.2.1"},
+		"unknown command":                         {"recv", "somewhere"},
+		"recv needs --dir":                        {"recv"},
+		"--window 4095: from 4096 to 1073741824":  {"recv", "--dir", ".", "--window", "4095"},
+		"--window 1073741825":                     {"recv", "--dir", ".", "--window", "1073741825"},
+		"--rail sim: simrail joins engines of":    {"recv", "--dir", ".", "--rail", "sim"},
+		"--rail sim:x: simrail joins engines of":  {"send", "--rail", "sim:x", file, "192.0.2.1:7471"},
+		"--rail tcp:eth0: there are verbs:DEVICE": {"send", "--rail", "tcp:eth0", file, "192.0.2.1:7471"},
+		"--rail fabric: which provider?":          {"recv", "--dir", ".", "--rail", "fabric"},
+		"--rail fabric:tcp needs an address":      {"recv", "--dir", ".", "--rail", "fabric:tcp", "--listen", ":7471"},
+		"--rail verbs:: the name behind":          {"recv", "--dir", ".", "--rail", "verbs:"},
 	} {
 		status, out, err := weft(t, args...)
 		require.Equal(t, statusUsage, status, args)
@@ -111,19 +113,20 @@ func TestInfo(t *testing.T) {
 	require.NoError(t, json.Unmarshal([]byte(out), &result))
 	require.NotEmpty(t, result.Build.Go)
 	require.NotNil(t, result.Devices)
-	require.Len(t, result.Libraries, 1)
+	require.Len(t, result.Libraries, 2)
+	require.NotNil(t, result.Providers)
 }
 
 func TestBuild(t *testing.T) {
 	b := newBuild(&debug.BuildInfo{Main: debug.Module{Version: "v1.2.3"}, Settings: []debug.BuildSetting{
 		{Key: "-tags", Value: "efa,cuda"}, {Key: "CGO_ENABLED", Value: "1"}, {Key: "vcs.revision", Value: "abc"},
-	}}, nil)
+	}}, nil, nil)
 	require.Equal(t, "v1.2.3", b.Version)
 	require.Equal(t, "abc", b.Revision)
 	require.Equal(t, []string{"efa", "cuda"}, b.Tags)
-	require.Equal(t, []string{"verbs"}, b.Rails)
+	require.Equal(t, []string{"verbs", "fabric"}, b.Rails)
 	require.True(t, b.CGO)
-	require.Empty(t, newBuild(nil, errors.ErrUnsupported).Rails)
+	require.Empty(t, newBuild(nil, errors.ErrUnsupported, errors.ErrUnsupported).Rails)
 }
 
 func TestDoctor(t *testing.T) {
@@ -142,13 +145,30 @@ func TestDoctor(t *testing.T) {
 	}
 }
 
+// TestDoctorOfFabric: what runs the tests of libfabric is in order.
+func TestDoctorOfFabric(t *testing.T) {
+	rdmatest.Require(t, rdmatest.Fabric)
+	for _, rail := range []string{"fabric:tcp", "fabric:shm"} {
+		status, out, stderr := weft(t, "doctor", "--rail", rail)
+		require.Zero(t, status, out+stderr)
+		require.Contains(t, out, "ok       library: libfabric can be used\n")
+		require.Contains(t, out, "ok       provider: libfabric has "+rail[len("fabric:"):])
+	}
+	status, out, _ := weft(t, "doctor", "--rail", "fabric:no_such")
+	require.Equal(t, statusFailed, status)
+	require.Contains(t, out, `libfabric has no provider "no_such" that can be a rail; it has `)
+	status, _, stderr := weft(t, "doctor", "--rail", "eth0")
+	require.Equal(t, statusUsage, status)
+	require.Contains(t, stderr, "there are verbs, fabric:PROVIDER and auto")
+}
+
 func TestReportTransfer(t *testing.T) {
 	report := filetransfer.Report{Peer: "192.0.2.1:7471", Seconds: 2, RDMABytes: 4096, ControlBytes: 77,
 		Files: []filetransfer.FileReport{{Name: "good", Bytes: 4096, SHA256: "abc"}, {Name: "bad\x1b[2J", Bytes: 1, Error: "exists"}}}
 	var out, stderr bytes.Buffer
 	a := &app{stdout: &out, stderr: &stderr}
 	require.ErrorIs(t, a.reportTransfer(newTransferResult("verbs:rxe0", report, nil)), errReported)
-	require.Equal(t, "abc  good  4.0 KiB\n1 of 2 files, 4.0 KiB in 2.00 s, 2.0 KiB/s, by RDMA over verbs:rxe0, with 192.0.2.1:7471\n",
+	require.Equal(t, "abc  good  4.0 KiB\n1 of 2 files, 4.0 KiB in 2.00 s, 2.0 KiB/s, over verbs:rxe0, with 192.0.2.1:7471\n",
 		out.String())
 	require.Equal(t, "weft: 192.0.2.1:7471, \"bad\\x1b[2J\": refused: exists\n", stderr.String())
 

@@ -2,34 +2,42 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"strings"
 	"time"
 
+	"github.com/weftrdma/weft/cmd/weft/internal/inventory"
+	"github.com/weftrdma/weft/fabric"
 	"github.com/weftrdma/weft/transferengine"
+	"github.com/weftrdma/weft/transferengine/fabricrail"
 	"github.com/weftrdma/weft/transferengine/rail"
 	"github.com/weftrdma/weft/transferengine/verbsrail"
 	"github.com/weftrdma/weft/verbs"
 )
 
-const railHelp = "the NIC: verbs:DEVICE, or verbs for the only one of the machine"
+const railHelp = "the NIC: verbs:DEVICE, or verbs for the only one of the machine; fabric:tcp, fabric:shm or another of libfabric's " +
+	"providers; auto for the first RDMA device, or else fabric:tcp"
 
 // keepAlive notices a host that is gone without a word, at the latest after 15 s, also before the engines are connected.
 var keepAlive = net.KeepAliveConfig{Enable: true, Idle: 5 * time.Second, Interval: 2 * time.Second, Count: 5}
 
-// openRail reads the value of --rail. It returns the rail's full name, with its device.
-func openRail(spec string) (name string, opener rail.Opener, err error) {
+// openRail reads the value of --rail; host is the address of this machine that the other end reaches. It returns the rail's
+// full name, with its device.
+func openRail(spec, host string) (name string, opener rail.Opener, err error) {
 	kind, device, named := strings.Cut(spec, ":")
 	switch {
 	case kind == "sim":
 		return "", nil, &usageError{fmt.Errorf("--rail %s: simrail joins engines of one process, and files go to another: it "+
 			"is for tests (package transferengine/simrail); give verbs:DEVICE, one of those that `weft info` lists", spec)}
-	case kind != "verbs":
-		return "", nil, &usageError{fmt.Errorf("--rail %s: this build has one kind of rail, verbs: give verbs:DEVICE, one of "+
-			"those that `weft info` lists", spec)}
+	case kind != "verbs" && kind != "fabric":
+		return "", nil, &usageError{fmt.Errorf("--rail %s: there are verbs:DEVICE, fabric:PROVIDER and auto; `weft info` lists "+
+			"devices and providers", spec)}
 	case named && device == "":
-		return "", nil, &usageError{fmt.Errorf("--rail %s: the device is missing", spec)}
+		return "", nil, &usageError{fmt.Errorf("--rail %s: the name behind the colon is missing", spec)}
+	case kind == "fabric":
+		return openFabric(spec, device, host)
 	}
 	c, err := verbs.Open(device)
 	if err != nil {
@@ -42,9 +50,64 @@ func openRail(spec string) (name string, opener rail.Opener, err error) {
 	return "verbs:" + device, verbsrail.Config{Device: device}, nil
 }
 
-// openEngine opens an engine on the NIC of --rail.
-func openEngine(spec string) (*transferengine.Engine, string, error) {
-	name, opener, err := openRail(spec)
+// openFabric is openRail for libfabric's providers. Those that have addresses listen on the one by which the other end
+// reaches this machine.
+func openFabric(spec, provider, host string) (name string, opener rail.Opener, err error) {
+	if provider == "" {
+		return "", nil, &usageError{fmt.Errorf("--rail %s: which provider? Give fabric:tcp or fabric:shm, or another that "+
+			"`weft info` lists", spec)}
+	}
+	cfg := fabricrail.Config{Provider: provider}
+	if provider == "tcp" || strings.HasPrefix(provider, "tcp;") {
+		if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
+			return "", nil, &usageError{fmt.Errorf("--rail %s needs an address of this machine that the other end reaches: give "+
+				"--listen ADDRESS:PORT, not %q", spec, host)}
+		}
+		cfg.Node = host
+	}
+	return spec, cfg, nil
+}
+
+// choice is what --rail auto takes, and why.
+type choice struct{ rail, why string }
+
+// chooseRail takes an RDMA device where there is one that works, and tcp over libfabric elsewhere. It never takes shm, which
+// the other end cannot share unless it is on this machine.
+func chooseRail() (choice, error) {
+	devices, err := inventory.Devices()
+	why := "there is no RDMA device"
+	if err != nil {
+		why = err.Error()
+	}
+	for _, d := range devices {
+		for _, p := range d.Ports {
+			if p.Active && p.NoGID == "" {
+				return choice{"verbs:" + d.Name, fmt.Sprintf("port %d of it is active, %s, %g Gbit/s", p.Number, p.LinkLayer, p.Gbps)}, nil
+			}
+		}
+		why = fmt.Sprintf("no port of %s can be used", d.Name)
+		if d.Error != "" {
+			why = d.Error
+		}
+	}
+	if version, err := fabric.LibraryVersion(); err != nil {
+		return choice{}, fmt.Errorf("--rail auto: %s; and %w (`weft doctor` says what to do)", why, err)
+	} else {
+		return choice{"fabric:tcp", fmt.Sprintf("%s; libfabric %v is there: sockets of the kernel, without RDMA", why, version)}, nil
+	}
+}
+
+// openEngine opens an engine on the NIC of --rail, and says what auto has chosen.
+func (a *app) openEngine(spec, host string) (*transferengine.Engine, string, error) {
+	if spec == "auto" {
+		c, err := chooseRail()
+		if err != nil {
+			return nil, "", err
+		}
+		fmt.Fprintf(a.stderr, "weft: --rail auto: %s, since %s\n", c.rail, c.why)
+		spec = c.rail
+	}
+	name, opener, err := openRail(spec, host)
 	if err != nil {
 		return nil, "", err
 	}
@@ -53,6 +116,16 @@ func openEngine(spec string) (*transferengine.Engine, string, error) {
 		return nil, "", fmt.Errorf("%w (`weft doctor` says what to do)", err)
 	}
 	return engine, name, nil
+}
+
+// hostTowards is the address of this machine from which packets go to another. Nothing is sent.
+func hostTowards(address string) (string, error) {
+	conn, err := net.Dial("udp", address)
+	if err != nil {
+		return "", err
+	}
+	host, _, err := net.SplitHostPort(conn.LocalAddr().String())
+	return host, errors.Join(err, conn.Close())
 }
 
 // dial connects to a receiver.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net"
 	"sync"
 	"time"
 
@@ -39,7 +40,7 @@ those behind, and nothing else.
 
 With --json each sender's result is one object on a line: rail, peer, files
 (name, bytes, sha256, error), seconds, bytes_per_second, control_bytes (over TCP,
-both ways), rdma_bytes (by RDMA), and error if it ended early.
+both ways), rdma_bytes (by the rail), and error if it ended early.
 
 Exit status: 0 when it was stopped, or with --once when all files of the one
 sender are in place; 1 when it could not serve, or with --once when a file is
@@ -76,7 +77,11 @@ func (a *app) recv(ctx context.Context, o recvOptions) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, box.Close()) }()
-	engine, rail, err := openEngine(o.rail)
+	host, _, err := net.SplitHostPort(o.listen)
+	if err != nil {
+		return &usageError{fmt.Errorf("--listen %s: %w", o.listen, err)}
+	}
+	engine, rail, err := a.openEngine(o.rail, host)
 	if err != nil {
 		return err
 	}

@@ -51,7 +51,7 @@ func (a *app) reportTransfer(r transferResult) error {
 	if r.Error != "" {
 		fmt.Fprintf(a.stderr, "weft: %s\n", r.Error)
 	} else if !a.json {
-		fmt.Fprintf(a.stdout, "%d of %d files, %s in %.2f s, %s/s, by RDMA over %s, with %s\n", len(r.Files)-r.Refused(),
+		fmt.Fprintf(a.stdout, "%d of %d files, %s in %.2f s, %s/s, over %s, with %s\n", len(r.Files)-r.Refused(),
 			len(r.Files), formatBytes(float64(r.Moved())), r.Seconds, formatBytes(r.BytesPerSecond), r.Rail, r.Peer)
 	}
 	if r.Error != "" || r.Refused() > 0 {

@@ -27,13 +27,14 @@ func (a *app) sendCommand() *cobra.Command {
 		Long: `Send files to a weft recv that listens on HOST:PORT.
 
 Addresses, names, sizes and hashes go over TCP to HOST:PORT; all bytes of the
-files go by RDMA. The receiver compares the SHA-256 of what arrived with that of
+files go by the rail. The receiver compares the SHA-256 of what arrived with that of
 what was sent before a file gets its name. Files arrive under the last element
 of their path, or with --relative under the path as it was given.
 
 With --json the result is one object: rail, peer, files (name, bytes, sha256,
 error), seconds, bytes_per_second, control_bytes (over TCP, both ways) and
-rdma_bytes (by RDMA).
+rdma_bytes (by the
+rail). Both ends need rails of one kind, and of libfabric the same provider.
 
 Exit status: 0 when every file is in place with its hash compared; 1 when one is
 not, and standard error says why; 2 when the command line was wrong.`,
@@ -56,7 +57,11 @@ func (a *app) send(ctx context.Context, o sendOptions) (err error) {
 	if err != nil {
 		return err
 	}
-	engine, rail, err := openEngine(o.rail)
+	host, err := hostTowards(o.to)
+	if err != nil {
+		return err
+	}
+	engine, rail, err := a.openEngine(o.rail, host)
 	if err != nil {
 		return err
 	}

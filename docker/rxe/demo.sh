@@ -1,6 +1,7 @@
 #!/bin/bash
-# Moves real files between two processes by RDMA and verifies them: a tar of at least 50 MiB made from the Go distribution,
-# and single files of it. It hashes what it reads back from disk, and looks at the device's own packet counter.
+# Moves real files between two processes and verifies them: a tar of at least 50 MiB made from the Go distribution, and single
+# files of it. It hashes what it reads back from disk. First on this machine as it is, by libfabric over sockets and over shared
+# memory; then by RDMA, where it looks at the device's own packet counter too.
 #
 # The part that needs an RDMA device runs where run.sh finds one: as `demo.sh inside FOLDER`.
 set -euo pipefail
@@ -58,18 +59,11 @@ pick_counter() {
   fail "$device counts no packets that it sends: neither hw_counters/sent_pkts nor counters/port_xmit_packets"
 }
 
-inside() {
-  local work=$1 out port started i
-  local device address mtu counter
-  trap '[ -z "${receiver:-}" ] || kill "$receiver" 2>/dev/null || true' EXIT
-  out=$(mktemp -d "${TMPDIR:-/tmp}/weft-demo-out.XXXXXX")
-  "$work/weft" info --json >"$out/info.json"
-  pick_device "$out/info.json"
-  pick_counter
-  say "device $device, path MTU $mtu, control over TCP to $address"
-
+# transfer FOLDER OUT RAIL ADDRESS: moves the files from FOLDER to OUT/incoming, by a receiver that listens on ADDRESS.
+transfer() {
+  local work=$1 out=$2 rail=$3 address=$4 port='' i
   mkdir "$out/incoming"
-  "$work/weft" recv --once --rail "verbs:$device" --listen "$address:0" --dir "$out/incoming" >"$out/recv.out" 2>"$out/recv.err" &
+  "$work/weft" recv --once --rail "$rail" --listen "$address:0" --dir "$out/incoming" >"$out/recv.out" 2>"$out/recv.err" &
   receiver=$!
   for ((i = 0; i < 300; i++)); do
     port=$(sed -n 's/^weft: listening on .*:\([0-9]*\);.*/\1/p' "$out/recv.err")
@@ -78,35 +72,65 @@ inside() {
     sleep 0.1
   done
   [ -n "$port" ] || fail "the receiver does not listen: $(cat "$out/recv.err")"
-
-  started=$(number "$counter")
-  "$work/weft" send --json --rail "verbs:$device" "$work"/files/* "$address:$port" >"$out/send.json"
+  "$work/weft" send --json --rail "$rail" "$work"/files/* "$address:$port" >"$out/send.json"
   wait "$receiver" || fail "the receiver failed: $(cat "$out/recv.err")"
   receiver=''
   cat "$out/recv.out"
+}
+
+# native FOLDER RAIL: a transfer on this machine as it is.
+native() {
+  local work=$1 rail=$2 out
+  out=$(mktemp -d "$work/out.XXXXXX")
+  say "--rail $rail, control over TCP to 127.0.0.1"
+  transfer "$work" "$out" "$rail" 127.0.0.1
+  verify "$work" "$out"
+  say "$(json rdma_bytes <"$out/send.json") bytes over $rail, $(json control_bytes <"$out/send.json") bytes of control over TCP"
+  rm -rf "$out"
+}
+
+inside() {
+  local work=$1 out started
+  local device address mtu counter
+  out=$(mktemp -d "${TMPDIR:-/tmp}/weft-demo-out.XXXXXX")
+  "$work/weft" info --json >"$out/info.json"
+  pick_device "$out/info.json"
+  pick_counter
+  say "device $device, path MTU $mtu, control over TCP to $address"
+  started=$(number "$counter")
+  transfer "$work" "$out" "verbs:$device" "$address"
   check "$work" "$out" "$started" "$(number "$counter")"
   rm -rf "$out"
 }
 
-# check FOLDER FOLDER COUNT COUNT: what arrived, and the counter before and after.
-check() {
-  local work=$1 out=$2 sent=$(($4 - $3)) bytes payload least
+# verify FOLDER OUT: what was read back from disk is what was sent, and all of it went by the rail. Sets payload.
+verify() {
+  local work=$1 out=$2 bytes
   (cd "$out/incoming" && sha256sum --quiet --strict -c "$work/sums") || fail "what was read back from disk is not what was sent"
   payload=$(du -cb "$work"/files/* | tail -1 | cut -f1)
   bytes=$(json rdma_bytes <"$out/send.json")
-  [ "$bytes" -eq "$payload" ] || fail "the files have $payload bytes, $bytes went by RDMA"
+  [ "$bytes" -eq "$payload" ] || fail "the files have $payload bytes, $bytes went by the rail"
+  say "verified: SHA-256 of all $(wc -l <"$work/sums") files, read back from disk, is that of what was sent"
+}
+
+# check FOLDER OUT COUNT COUNT: what arrived, and the counter before and after.
+check() {
+  local work=$1 out=$2 sent=$(($4 - $3)) payload least
+  verify "$work" "$out"
   least=$(((payload + mtu - 1) / mtu))
   say "$payload bytes by RDMA over $device, $(json control_bytes <"$out/send.json") bytes of control over TCP"
   say "$counter grew by $sent; $payload bytes at path MTU $mtu are at least $least packets"
   [ "$sent" -ge "$least" ] || fail "the device did not send the files"
-  say "verified: SHA-256 of all $(wc -l <"$work/sums") files, read back from disk, is that of what was sent"
 }
 
+trap '[ -z "${receiver:-}" ] || kill "$receiver" 2>/dev/null || true' EXIT
 if [ "${1:-}" = inside ]; then
   inside "$2"
   exit
 fi
 work=$(mktemp -d "${TMPDIR:-/tmp}/weft-demo.XXXXXX")
-trap 'rm -rf "$work"' EXIT
+trap '[ -z "${receiver:-}" ] || kill "$receiver" 2>/dev/null || true; rm -rf "$work"' EXIT
 prepare "$work"
+native "$work" fabric:tcp
+native "$work" fabric:shm
 "$here/run.sh" --time 300 bash "$here/demo.sh" inside "$work"

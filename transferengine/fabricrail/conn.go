@@ -139,7 +139,8 @@ func (r railEffects) send(to address, message []byte) (bool, error) {
 
 // otherProvider is the error of two rails that cannot talk.
 func (r *Rail) otherProvider(to address) error {
-	return fmt.Errorf("%s: the peer's rail is fabric:%s at %s: both ends need the same provider", r.name, to.provider, to.text)
+	return fmt.Errorf("%s: the peer's rail is fabric:%s at %s: both ends need the same "+
+		"provider", r.name, to.provider, to.text)
 }
 
 // up implements [effects].

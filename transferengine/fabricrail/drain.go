@@ -122,8 +122,15 @@ func (r *Rail) Disconnect(now time.Time, peer rail.PeerID) {
 	r.fail(c, cause, byeClosed)
 }
 
-// cutOff tells the peers that are there yet that the rail is being closed, as far as that goes without waiting.
+// cutOff tells the peers that are there yet that the rail is being closed, as far as that goes without waiting. It hears first
+// who has left: shm would reach for the memory of an endpoint of this process that is closed.
 func (r *Rail) cutOff() {
+	if r.handshake == nil {
+		return // it was never open
+	}
+	var unheard [maxPolled]rail.Event
+	r.begin(r.now, unheard[:])
+	r.poll()
 	for _, c := range r.conns {
 		if c != nil && c.state == connUp {
 			r.say(c, controlBye, uint64(byeCut), nil)

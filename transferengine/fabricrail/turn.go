@@ -16,11 +16,11 @@ const maxPolled = 1024
 func (r *Rail) Connect(now time.Time, to []byte, deadline time.Time) (rail.PeerID, error) {
 	r.touch(now)
 	a, err := parseAddress(to)
-	if err == nil && a.provider != r.self.provider {
-		err = r.otherProvider(a)
-	}
 	if err != nil {
 		return 0, fmt.Errorf("%s: connect: %w", r.name, err)
+	}
+	if a.provider != r.self.provider {
+		return 0, r.otherProvider(a)
 	}
 	return r.handshake.connect(now, a, deadline)
 }

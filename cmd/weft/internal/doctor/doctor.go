@@ -40,11 +40,13 @@ type System struct {
 	Open func(path string) error
 	// Devices lists what libibverbs shows.
 	Devices func() ([]inventory.Device, error)
+	// Providers lists what libfabric has for rails.
+	Providers func() ([]inventory.Provider, error)
 }
 
 // ThisSystem is the machine that the program runs on.
 func ThisSystem() System {
-	return System{Files: os.DirFS("/"), Open: openFile, Devices: inventory.Devices}
+	return System{Files: os.DirFS("/"), Open: openFile, Devices: inventory.Devices, Providers: inventory.Providers}
 }
 
 func openFile(path string) error {
@@ -61,7 +63,7 @@ type examination struct {
 	findings []Finding
 }
 
-// Examine looks at everything, in the order in which it has to work.
+// Examine looks at everything that RDMA needs, in the order in which it has to work.
 func (s System) Examine() []Finding {
 	e := &examination{System: s}
 	devices, err := s.Devices()

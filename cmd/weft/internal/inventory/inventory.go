@@ -136,9 +136,12 @@ type Library struct {
 }
 
 // Verbs describes libibverbs, which [Devices] has just opened, or failed to open with the error.
-func Verbs(err error) Library {
-	l := Library{Name: "libibverbs"}
-	if err != nil && (errors.Is(err, verbs.ErrNoLibrary) || errors.Is(err, errors.ErrUnsupported)) {
+func Verbs(err error) Library { return found("libibverbs", err, verbs.ErrNoLibrary) }
+
+// found describes a library that was just opened, or not.
+func found(name string, err, missing error) Library {
+	l := Library{Name: name}
+	if err != nil && (errors.Is(err, missing) || errors.Is(err, errors.ErrUnsupported)) {
 		l.Error = err.Error()
 		return l
 	}
