@@ -64,7 +64,6 @@ func (l *leaf[V]) lowerBound(k uint64) int {
 // getBuffered looks in the leaf's buffer, then in its arrays.
 func (l *leaf[V]) getBuffered(b *buffer[V], k uint64) (value V, ok bool) {
 	prefetchBuffer(b)
-	l.prefetch(k)
 	s := b.load()
 	switch slot, kind := b.latest(s, k, s.taken()); kind {
 	case slotPut:
@@ -87,15 +86,6 @@ func (l *leaf[V]) search(k uint64) (value V, ok bool) {
 		return l.values[i], true
 	}
 	return value, false
-}
-
-// prefetch asks for what a search for k reads. Keys and values are usually not in any cache near the processor: the
-// lines of both come at the same time if they are asked for before the search begins to wait for the first. In a leaf that
-// is searched whole there is nothing to foresee.
-func (l *leaf[V]) prefetch(k uint64) {
-	if i := l.model.start(k); l.model.width == leaf18 && i+valueAhead < len(l.values) {
-		prefetchWindow(&l.keys[i], &l.values[i+valueAhead])
-	}
 }
 
 // valueAhead is where in a window of 2*8+2 keys the likeliest values begin.

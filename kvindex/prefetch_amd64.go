@@ -1,13 +1,8 @@
 package kvindex
 
-// prefetchWindow asks for the cache lines of a window's keys, and for those of the values around its middle, without
-// waiting for them. value is a pointer to a value: as an interface, since an assembly function has no type parameters.
-//
-//go:noescape
-func prefetchWindow(keys *uint64, value any)
-
-// prefetchAhead asks for the keys around a predicted position, and for the value there: the position that a slot's line
-// gives for a distance from the pivot.
+// prefetchAhead asks for the keys around a predicted position, and for the value there, and does not wait for them: the
+// position that a slot's line gives for a distance from the pivot. values is a pointer to the first value: as an interface,
+// since an assembly function has no type parameters.
 //
 //go:noescape
 func prefetchAhead(keys *uint64, values any, distance, line uint64)
@@ -22,8 +17,7 @@ func prefetchScan(keys *uint64, values any, distance, line uint64)
 //go:noescape
 func search18(keys *[leaf18]uint64, k uint64, value any) int
 
-// prefetchBuffer asks for the first cache lines of a buffer, a pointer to which it takes as an interface. A write's locked
-// instructions would otherwise wait for one after the other.
+// prefetchBuffer asks for the lines of a buffer's states and keys. It takes a pointer to the buffer as an interface.
 //
 //go:noescape
 func prefetchBuffer(buffer any)

@@ -1,14 +1,5 @@
 #include "textflag.h"
 
-// func prefetchWindow(keys *uint64, value any)
-TEXT ·prefetchWindow(SB), NOSPLIT, $0-24
-	MOVQ keys+0(FP), AX
-	MOVQ value_data+16(FP), BX
-	PREFETCHT0 48(AX)
-	PREFETCHT0 96(AX)
-	PREFETCHT0 24(BX)
-	RET
-
 // func prefetchScan(keys *uint64, values any, distance, line uint64)
 TEXT ·prefetchScan(SB), NOSPLIT, $0-40
 	MOVQ line+32(FP), CX
@@ -32,8 +23,6 @@ TEXT ·prefetchBuffer(SB), NOSPLIT, $0-16
 	PREFETCHT0 (AX)
 	PREFETCHT0 64(AX)
 	PREFETCHT0 128(AX)
-	PREFETCHT0 192(AX)
-	PREFETCHT0 256(AX)
 	RET
 
 // func prefetchLeaf(leaf any)

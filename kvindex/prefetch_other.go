@@ -2,10 +2,7 @@
 
 package kvindex
 
-// prefetchWindow does nothing where there is no assembly for it.
-func prefetchWindow(*uint64, any) {}
-
-// prefetchAhead does nothing either.
+// prefetchAhead does nothing where there is no assembly for it.
 func prefetchAhead(*uint64, any, uint64, uint64) {}
 
 // prefetchScan does nothing either.
