@@ -80,6 +80,9 @@ func (x *Index[V]) slotOf(k uint64) (*segment[V], int) {
 		if seg.model.width == inner10 {
 			w := seg.window
 			i &= maxCapacity - 1 // which it is: this is for the compiler
+			if i+inner10 <= len(seg.leaves) {
+				prefetchSlots(&seg.leaves[i+inner10/2-1]) // a guess again, while the pivots are on their way
+			}
 			i += 3 * (atLeast(k, w[i+3]) + atLeast(k, w[i+6]))
 			i += atLeast(k, w[i+1]) + atLeast(k, w[i+2])
 			i += atLeast(k, w[i+1])

@@ -34,6 +34,11 @@ func prefetchArrays(keys *uint64, values any, n int)
 //go:noescape
 func prefetchWritten(leaf any)
 
+// prefetchSlots asks for the lines of three slots or four, from the first of which it takes a pointer as an interface.
+//
+//go:noescape
+func prefetchSlots(slot any)
+
 // prefetchLeaf asks for both cache lines of a leaf, a pointer to which it takes as an interface.
 //
 //go:noescape

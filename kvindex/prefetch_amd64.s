@@ -103,3 +103,10 @@ TEXT ·prefetchAhead(SB), NOSPLIT, $0-40
 	PREFETCHT0 24(R8)(DX*8)
 	PREFETCHT0 (R9)(DX*8)
 	RET
+
+// func prefetchSlots(slot any)
+TEXT ·prefetchSlots(SB), NOSPLIT, $0-16
+	MOVQ slot_data+8(FP), AX
+	PREFETCHT0 (AX)
+	PREFETCHT0 64(AX)
+	RET

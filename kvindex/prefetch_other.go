@@ -20,5 +20,8 @@ func prefetchArrays(*uint64, any, int) {}
 // prefetchWritten neither.
 func prefetchWritten(any) {}
 
+// prefetchSlots neither.
+func prefetchSlots(any) {}
+
 // prefetchLeaf neither.
 func prefetchLeaf(any) {}
