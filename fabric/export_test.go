@@ -11,3 +11,9 @@ var AddressOf = addressOf
 
 // Headers is the version of the headers that this was built with.
 func Headers() Version { return version(cHeaders()) }
+
+// What a provider is chosen by.
+var (
+	OrDefaultProvider = orDefaultProvider
+	Preferred         = preferred
+)
