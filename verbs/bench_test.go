@@ -52,7 +52,7 @@ type writer struct {
 }
 
 func newWriter(cq *verbs.CQ, qp *verbs.QP, wr verbs.SendWR, from verbs.SGE, list int) *writer {
-	w := &writer{cq: cq, qp: qp, every: max(128/list/(1+int(from.Length)/4096), 1)}
+	w := &writer{cq: cq, qp: qp, every: max(128/((list+1)/2)/(1+int(from.Length)/4096), 1)}
 	wr.NumSGE = 1
 	for range list {
 		w.wrs = append(w.wrs, wr)
