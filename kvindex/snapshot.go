@@ -162,8 +162,8 @@ func (l *leaf[V]) count(version, lo, hi uint64) int {
 	return n
 }
 
-// Len returns the number of keys. It walks the leaves, 0.1 ms a million keys: writes that do not look whether their key
-// exists leave nothing to count by.
+// Len returns the number of keys. It walks the leaves, 1 ms a million keys and twenty times that while all leaves have
+// buffered writes: writes that do not look whether their key exists leave nothing to count by.
 func (x *Index[V]) Len() (n int) {
 	w := view[V]{x, latest}
 	w.walk(func(l *leaf[V], lo, hi uint64) { n += l.count(latest, lo, hi) })
