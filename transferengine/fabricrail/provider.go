@@ -71,14 +71,20 @@ func (r *Rail) describe(info *fabric.Info) error {
 	return nil
 }
 
+// Linux's EKEYREJECTED and ENOKEY, which other platforms, where this package builds but opens nothing, do not have.
+const (
+	keyRejected = syscall.Errno(129)
+	noKey       = syscall.Errno(126)
+)
+
 // refusedBy tells whether a completion's error is that the peer's memory refused the access.
 func (r *Rail) refusedBy(err error) bool {
 	var c *fabric.CompletionError
 	if !errors.As(err, &c) {
 		return false
 	}
-	for _, reason := range []error{syscall.EACCES, syscall.EPERM, syscall.EFAULT, syscall.EKEYREJECTED, syscall.ENOKEY,
-		fabric.ENoKey, fabric.ENoMR} {
+	for _, reason := range []error{syscall.EACCES, syscall.EPERM, syscall.EFAULT, keyRejected, noKey, fabric.ENoKey,
+		fabric.ENoMR} {
 		if errors.Is(c.Reason, reason) {
 			return true
 		}
