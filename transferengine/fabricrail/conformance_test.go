@@ -27,7 +27,7 @@ var conformancePeer = railtest.Peer(func(args []string) rail.Opener { return loc
 
 func TestConformance(t *testing.T) {
 	rdmatest.Require(t, rdmatest.Fabric)
-	for _, provider := range []string{"tcp;ofi_rxm"} {
+	for _, provider := range providers {
 		t.Run(provider, func(t *testing.T) {
 			suite := railtest.Suite{Kills: 10, Connects: 100, Network: func(testing.TB) railtest.Network {
 				return railtest.Network{

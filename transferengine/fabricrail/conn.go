@@ -26,8 +26,10 @@ type conn struct {
 	allowance int    // of operations, in this turn
 	granted   uint64 // immediates that the peer lets us send, in the connection's life
 	used      uint64
-	window    uint64 // the most that can be granted and not used
-	unsure    bool   // an operation may land yet
+	window    uint64    // the most that can be granted and not used
+	unsure    bool      // an operation may land yet
+	posted    bool      // an operation was
+	keys      *keyTable // of the peer, where the provider needs that
 
 	// Immediates and messages of the peer: how many it may have sent, of which it was told so many, and how many came.
 	offered, told, taken        uint64
@@ -40,8 +42,9 @@ type conn struct {
 	report                      bool             // a PeerDown is due
 	silent                      bool             // the peer cannot be told, or will not answer
 	deadline                    time.Time
-	farewell                    bye  // what the peer is to be told
-	parting, parted, ended      bool // our farewell was posted; it was sent; the peer's came
+	farewell                    bye // what the peer is to be told
+	// Our farewell was posted, and before the peer's came; it was sent; the peer's came.
+	parting, first, parted, ended bool
 }
 
 type connState uint8
@@ -114,6 +117,12 @@ func (r railEffects) connect(id rail.PeerID, other half) error {
 	c.theirs, c.virtual, c.longest = other.tag, other.virtual, min(int(other.message), r.caps.MaxSend)
 	c.granted, c.window = uint64(other.immediates), uint64(other.immediates)
 	c.mayMessage, c.messageWindow = uint64(other.messages), uint64(other.messages)
+	if r.traits.keyTable {
+		var err error
+		if c.keys, err = openKeyTable(c.peer.name); err != nil {
+			return err
+		}
+	}
 	if other.process.Visible(r.process) {
 		c.sentinel = process.Watch(other.process)
 	}

@@ -1,6 +1,7 @@
 package fabricrail
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"slices"
@@ -85,9 +86,8 @@ func (r *Rail) flush(c *conn) {
 
 // bury ends a connection and reports what is left to report.
 func (r *Rail) bury(c *conn) {
-	if c.sentinel != nil {
-		c.sentinel.Close()
-		c.sentinel = nil
+	if err := c.release(); err != nil {
+		c.cause = errors.Join(c.cause, err)
 	}
 	r.conns[c.tag.slot()] = nil
 	r.freeSlots = append(r.freeSlots, c.tag.slot())
@@ -101,8 +101,25 @@ func (r *Rail) bury(c *conn) {
 		delete(r.peers, c.id)
 	}
 	if c.report {
-		r.emit(rail.Event{Kind: rail.PeerDown, Peer: c.id, Err: c.cause, Proven: !c.unsure})
+		r.emit(rail.Event{Kind: rail.PeerDown, Peer: c.id, Err: c.cause, Proven: r.proven(c)})
 	}
+}
+
+// proven tells whether no operation of ours lands at the peer any more. Where completing does not mean that, the peer's
+// farewell does, if it answers ours, which came after them.
+func (r *Rail) proven(c *conn) bool {
+	return !c.unsure && (r.traits.delivered || !c.posted || c.ended && c.first)
+}
+
+// release gives back what the connection has.
+func (c *conn) release() error {
+	if c.sentinel != nil {
+		c.sentinel.Close()
+		c.sentinel = nil
+	}
+	keys := c.keys
+	c.keys = nil
+	return keys.close()
 }
 
 // Disconnect implements [rail.Rail].

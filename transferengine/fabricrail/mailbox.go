@@ -6,6 +6,7 @@ import (
 
 	"github.com/weftrdma/weft/fabric"
 	"github.com/weftrdma/weft/internal/mem"
+	"github.com/weftrdma/weft/transferengine/rail"
 )
 
 // messageSize is the longest message, of whatever kind, in bytes.
@@ -127,6 +128,9 @@ func (m *mailbox) close() error {
 func (r *Rail) meet(a address) (*remote, error) {
 	if to := r.remotes[a.name]; to != nil {
 		return to, nil
+	}
+	if r.traits.keyTable && !isThere(a.name) {
+		return nil, fmt.Errorf("%s: %v is not there: %w", r.name, a, rail.ErrUnreachable)
 	}
 	addrs, err := r.av.Insert([]byte(a.name))
 	if err != nil {

@@ -37,7 +37,7 @@ func (r *Rail) say(c *conn, kind controlKind, value uint64, data []byte) bool {
 	n := controlSize + copy(b[controlSize:], data)
 	var of *conn
 	if kind == controlBye {
-		of = c
+		of, c.first = c, !c.ended
 	}
 	sent, err := r.mailbox.post(i, n, c.remote, of)
 	if err != nil {

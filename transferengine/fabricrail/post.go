@@ -63,10 +63,7 @@ func (r *Rail) prepare(c *conn, ops []rail.Op) (n int, err error) {
 	}
 	for i := range ops[:max(limit, 0)] {
 		o := &ops[i]
-		if o.Kind != ops[0].Kind || !c.permits(o) {
-			break
-		}
-		if err = r.check(o); err != nil {
+		if err = r.check(o); err != nil || o.Kind != ops[0].Kind || !c.permits(o) {
 			break
 		}
 		if o.HasImm {
@@ -176,6 +173,7 @@ func (r *Rail) postSingly(post func([]fabric.Op, []fabric.Seg) (int, error)) (ac
 // posted takes account of operations that were accepted.
 func (r *Rail) posted(c *conn, ops []rail.Op) {
 	c.allowance -= len(ops)
+	c.posted = c.posted || len(ops) > 0
 	for i := range ops {
 		if ops[i].HasImm {
 			c.used++
@@ -228,6 +226,7 @@ func (r *Rail) postAtomic(c *conn, o *rail.Op) (accepted int, err error) {
 		r.operations.remove(place)
 	} else {
 		c.allowance--
+		c.posted = true
 	}
 	return accepted, r.postError(c, err)
 }

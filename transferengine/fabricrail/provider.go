@@ -17,12 +17,14 @@ type traits struct {
 	delivered bool // it has FI_DELIVERY_COMPLETE
 	tagged    bool // 8 bytes of data come with a write: room for a tag beside the immediate
 	source    bool // it tells who wrote
+	keyTable  bool // it must not be asked for what a peer's memory refuses
 }
 
 // choose asks for what the provider offers, and says in caps and traits what that is.
 func (r *Rail) choose() (*fabric.Info, error) {
 	hints := fabric.Hints{Provider: r.cfg.Provider, Node: r.cfg.Node, Service: r.cfg.Service, Domain: r.cfg.Domain}
-	if r.cfg.Provider == "shm" {
+	shm := r.cfg.Provider == "shm"
+	if shm {
 		// Without an order shm writes small operations into the peer's memory by itself, whatever the key says.
 		hints.MsgOrder = fabric.OrderWAW
 	}
@@ -41,7 +43,10 @@ func (r *Rail) choose() (*fabric.Info, error) {
 	info := infos[0]
 	hints.TxOpFlags = fabric.FlagDeliveryComplete
 	_, err = fabric.GetInfo(hints)
-	r.traits = traits{virtual: info.MRMode&fabric.MRVirtAddr != 0, delivered: err == nil, tagged: info.CQDataSize >= 8,
+	// shm takes one operation with FI_DELIVERY_COMPLETE at a time, until the peer looks: without, it completes when it is in the
+	// peer's queue, which the peer empties in order.
+	r.traits = traits{virtual: info.MRMode&fabric.MRVirtAddr != 0, delivered: err == nil && !shm, keyTable: shm,
+		tagged: info.CQDataSize >= 8,
 		source: info.Caps&fabric.CapSource != 0 && !strings.Contains(info.Provider, "ofi_rxm")}
 	return info, r.describe(info)
 }

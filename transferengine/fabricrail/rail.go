@@ -64,7 +64,9 @@ type Rail struct {
 	mu    sync.Mutex
 	infos map[rail.PeerID]rail.PeerInfo // of the peers that are up
 
-	keyCount atomic.Uint32 // of registrations, see newKey
+	registering sync.Mutex
+	keyCount    atomic.Uint32 // of registrations, see newKey
+	keys        *keyTable     // for peers to look at, where the provider needs that
 }
 
 var _ rail.Rail = (*Rail)(nil)
@@ -107,6 +109,11 @@ func (r *Rail) setUp(incarnation rail.Incarnation) (err error) {
 		return fmt.Errorf("the endpoint's name has %d bytes, more than %d", len(name), maxName)
 	}
 	r.self = address{provider: info.Provider, name: string(name), text: nameText(name), key: random() | 1}
+	if r.traits.keyTable {
+		if r.keys, err = createKeyTable(string(name)); err != nil {
+			return err
+		}
+	}
 	if err := r.mailbox.open(r); err != nil {
 		return err
 	}
@@ -164,11 +171,11 @@ func (r *Rail) free() error {
 	}
 	closeIt(r.ep, r.ep != nil)
 	for _, c := range r.conns {
-		if c != nil && c.sentinel != nil {
-			c.sentinel.Close()
+		if c != nil {
+			errs = append(errs, c.release())
 		}
 	}
-	errs = append(errs, r.mailbox.close(), r.operations.close())
+	errs = append(errs, r.mailbox.close(), r.operations.close(), r.keys.close())
 	closeIt(r.cq, r.cq != nil)
 	closeIt(r.av, r.av != nil)
 	closeIt(r.domain, r.domain != nil)

@@ -3,6 +3,7 @@ package fabricrail
 import (
 	"errors"
 	"fmt"
+	"syscall"
 
 	"github.com/weftrdma/weft/fabric"
 	"github.com/weftrdma/weft/internal/life"
@@ -13,6 +14,7 @@ import (
 // registration implements [rail.Registration].
 type registration struct {
 	life life.Object
+	rail *Rail
 	mr   *fabric.MR
 }
 
@@ -51,6 +53,9 @@ func (c *conn) permits(o *rail.Op) bool {
 	if c.virtual {
 		return true
 	}
+	if c.keys != nil && !c.keys.covers(o.RemoteKey, c.remoteAddr(o.RemoteAddr, o.RemoteKey), o.Length) {
+		return false
+	}
 	switch o.Kind {
 	case rail.Write:
 		return o.RemoteKey&keyWritable != 0
@@ -85,26 +90,42 @@ func (r *Rail) Register(memory []byte, access rail.Access) (rail.Registration, e
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", r.name, err)
 	}
-	reg := &registration{mr: mr}
-	if err := reg.life.Init("registration", &r.life, mr.Close); err != nil {
-		return nil, errors.Join(err, mr.Close())
+	reg := &registration{rail: r, mr: mr}
+	if err := reg.life.Init("registration", &r.life, reg.free); err != nil {
+		return nil, errors.Join(err, reg.free())
 	}
 	return reg, nil
 }
 
-// register tries another key where one is in use.
+// free makes the memory unknown, to peers first.
+func (g *registration) free() error {
+	if g.rail.keys != nil {
+		g.rail.keys.remove(g.mr.RKey())
+	}
+	return g.mr.Close()
+}
+
+// register tries other keys where one is in use.
 func (r *Rail) register(memory []byte, cfg fabric.MRConfig) (mr *fabric.MR, err error) {
-	for range 4 {
+	r.registering.Lock()
+	defer r.registering.Unlock()
+	for range keyNumbers {
 		if !r.traits.virtual {
 			if cfg.Key, err = r.newKey(mem.Addr(memory), cfg.Access); err != nil {
 				return nil, err
 			}
 		}
-		if mr, err = r.domain.RegMR(memory, cfg); !errors.Is(err, fabric.ENoKey) {
-			break
+		if mr, err = r.domain.RegMR(memory, cfg); errors.Is(err, fabric.ENoKey) && !r.traits.virtual {
+			continue
+		}
+		if err != nil || r.keys == nil || r.keys.add(mr) {
+			return mr, err
+		}
+		if err = mr.Close(); err != nil {
+			return nil, err
 		}
 	}
-	return mr, err
+	return nil, fmt.Errorf("%d registrations are all there can be: %w", keyNumbers, syscall.ENOSPC)
 }
 
 func (g *registration) LocalKey() uint64  { return uint64(g.mr.LKey()) }
