@@ -39,6 +39,8 @@ type Config struct {
 	// DrainTimeout is how long the completions of a lost peer's operations are waited for, and how long a farewell may take;
 	// 0 is 1 s.
 	DrainTimeout time.Duration
+	// CrossingTimeout is how long a call into shm may take before its thread is given up; 0 is 3 s.
+	CrossingTimeout time.Duration
 }
 
 const (
@@ -57,6 +59,7 @@ func (cfg Config) withDefaults() Config {
 	orDefault(&cfg.Heartbeat, time.Second)
 	orDefault(&cfg.PeerTimeout, 10*time.Second)
 	orDefault(&cfg.DrainTimeout, time.Second)
+	orDefault(&cfg.CrossingTimeout, 3*time.Second)
 	return cfg
 }
 
@@ -75,6 +78,7 @@ func (cfg *Config) validate() error {
 	}{
 		{"HandshakeInterval", cfg.HandshakeInterval}, {"AcceptTimeout", cfg.AcceptTimeout},
 		{"Heartbeat", cfg.Heartbeat}, {"PeerTimeout", cfg.PeerTimeout}, {"DrainTimeout", cfg.DrainTimeout},
+		{"CrossingTimeout", cfg.CrossingTimeout},
 	} {
 		if d.value < 0 {
 			return invalid("%s is %v: it cannot be negative", d.field, d.value)

@@ -21,6 +21,7 @@ const (
 // mailbox is the buffers of messages: receives, then sends.
 type mailbox struct {
 	ep     *fabric.Endpoint
+	cross  func(call func()) error
 	memory *mem.Buffer
 	mr     *fabric.MR
 	free   []uint32 // sends
@@ -43,7 +44,7 @@ type remote struct {
 }
 
 func (m *mailbox) open(r *Rail) (err error) {
-	m.ep = r.ep
+	m.ep, m.cross = r.ep, r.crosser.do
 	if m.memory, err = mem.Map((messageRecvs + messageSends) * messageSize); err != nil {
 		return err
 	}
@@ -63,8 +64,14 @@ func (m *mailbox) open(r *Rail) (err error) {
 
 // receive posts the receive of a buffer, from anyone.
 func (m *mailbox) receive(i uint32) error {
-	_, err := m.ep.Recv([]fabric.Op{{ID: newWorkID(workRecv, 0, i), Peer: fabric.AddrUnspec, NumSeg: 1}},
-		[]fabric.Seg{m.mr.Seg(uint64(i)*messageSize, messageSize)})
+	var err error
+	stuck := m.cross(func() {
+		_, err = m.ep.Recv([]fabric.Op{{ID: newWorkID(workRecv, 0, i), Peer: fabric.AddrUnspec, NumSeg: 1}},
+			[]fabric.Seg{m.mr.Seg(uint64(i)*messageSize, messageSize)})
+	})
+	if stuck != nil {
+		return stuck
+	}
 	return err
 }
 
@@ -85,8 +92,13 @@ func (m *mailbox) buffer() (i uint32, b []byte, ok bool) {
 // post sends n bytes of the buffer that was just returned. False is back-pressure.
 func (m *mailbox) post(i uint32, n int, to *remote, c *conn) (sent bool, err error) {
 	s := &m.sends[i]
-	_, err = m.ep.Send([]fabric.Op{{ID: newWorkID(workSend, s.generation, i), Peer: to.addr, NumSeg: 1}},
-		[]fabric.Seg{m.mr.Seg(uint64(messageRecvs+i)*messageSize, uint64(n))})
+	stuck := m.cross(func() {
+		_, err = m.ep.Send([]fabric.Op{{ID: newWorkID(workSend, s.generation, i), Peer: to.addr, NumSeg: 1}},
+			[]fabric.Seg{m.mr.Seg(uint64(messageRecvs+i)*messageSize, uint64(n))})
+	})
+	if stuck != nil {
+		return false, stuck
+	}
 	if errors.Is(err, fabric.ErrQueueFull) {
 		return false, nil
 	}
@@ -132,7 +144,11 @@ func (r *Rail) meet(a address) (*remote, error) {
 	if r.traits.keyTable && !isThere(a.name) {
 		return nil, fmt.Errorf("%s: %v is not there: %w", r.name, a, rail.ErrUnreachable)
 	}
-	addrs, err := r.av.Insert([]byte(a.name))
+	var addrs []fabric.Addr
+	var err error
+	if stuck := r.crosser.do(func() { addrs, err = r.av.Insert([]byte(a.name)) }); stuck != nil {
+		return nil, stuck
+	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: insert %v: %w", r.name, a, err)
 	}
@@ -147,5 +163,5 @@ func (r *Rail) part(to *remote) {
 		return
 	}
 	delete(r.remotes, to.name)
-	_ = r.av.Remove(to.addr) // one that stays takes a place there and does no harm
+	_ = r.crosser.do(func() { _ = r.av.Remove(to.addr) }) // one that stays takes a place there and does no harm
 }

@@ -7,5 +7,5 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	rdmatest.Main(m, map[string]func([]string) int{"conformance peer": conformancePeer})
+	rdmatest.Main(m, map[string]func([]string) int{"conformance peer": conformancePeer, "stuck survivor": stuckSurvivor})
 }

@@ -146,7 +146,7 @@ func (r *Rail) postRun(c *conn, ops []rail.Op) (accepted int, err error) {
 	for i := range ops {
 		r.ops[i].ID = r.operations.id(r.operations.add(c, ops[i].Token))
 	}
-	accepted, err = post(r.ops, r.segs)
+	accepted, err = r.postPrepared(post)
 	if errors.Is(err, syscall.EINVAL) && accepted == 0 && len(ops) > 1 {
 		accepted, err = r.postSingly(post) // the binding has refused all for one of them
 	}
@@ -162,7 +162,11 @@ func (r *Rail) postSingly(post func([]fabric.Op, []fabric.Seg) (int, error)) (ac
 	segs := r.segs
 	for i := range r.ops {
 		n := int(r.ops[i].NumSeg)
-		if _, err := post(r.ops[i:i+1], segs[:n]); err != nil {
+		one, its := r.ops[i:i+1], segs[:n]
+		if err := r.crosser.do(func() { _, err = post(one, its) }); err != nil {
+			return i, err
+		}
+		if err != nil {
 			return i, err
 		}
 		segs = segs[n:]
@@ -216,11 +220,13 @@ func (r *Rail) postAtomic(c *conn, o *rail.Op) (accepted int, err error) {
 	result := fabric.Seg{Addr: o.LocalAddr, Length: 8, LKey: uint32(o.LocalKey)}
 	first, second := seg, seg
 	first.Length, second.Length, second.Addr = 8, 8, seg.Addr+8
-	if o.Kind == rail.FetchAdd {
-		accepted, err = r.ep.FetchAtomic([]fabric.AtomicOp{op}, []fabric.Seg{first, result})
-	} else {
+	segs, post := []fabric.Seg{first, result}, r.ep.FetchAtomic
+	if o.Kind == rail.CompareSwap {
 		op.Operator = fabric.CompareSwap
-		accepted, err = r.ep.CompareAtomic([]fabric.AtomicOp{op}, []fabric.Seg{first, second, result})
+		segs, post = []fabric.Seg{first, second, result}, r.ep.CompareAtomic
+	}
+	if stuck := r.crosser.do(func() { accepted, err = post([]fabric.AtomicOp{op}, segs) }); stuck != nil {
+		return 0, r.postError(c, stuck)
 	}
 	if accepted == 0 {
 		r.operations.remove(place)

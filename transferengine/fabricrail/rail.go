@@ -59,7 +59,10 @@ type Rail struct {
 	ops         []fabric.Op
 	segs        []fabric.Seg
 
-	sleep sleeper
+	sleep   sleeper
+	crosser crosser
+	polling polling
+	posting posting
 
 	mu    sync.Mutex
 	infos map[rail.PeerID]rail.PeerInfo // of the peers that are up
@@ -109,7 +112,10 @@ func (r *Rail) setUp(incarnation rail.Incarnation) (err error) {
 		return fmt.Errorf("the endpoint's name has %d bytes, more than %d", len(name), maxName)
 	}
 	r.self = address{provider: info.Provider, name: string(name), text: nameText(name), key: random() | 1}
+	r.polling.call = func() { r.polling.n, r.polling.err = r.cq.Poll(r.completions[:]) }
+	r.posting.call = func() { r.posting.n, r.posting.err = r.posting.post(r.ops, r.segs) }
 	if r.traits.keyTable {
+		r.crosser.start(r.cfg.CrossingTimeout)
 		if r.keys, err = createKeyTable(string(name)); err != nil {
 			return err
 		}
@@ -145,6 +151,36 @@ func (r *Rail) openEndpoint(info *fabric.Info) (err error) {
 	return err
 }
 
+// polling and posting are the two calls of the data path, made once so that they cost no memory, with their results.
+type polling struct {
+	call func()
+	n    int
+	err  error
+}
+
+type posting struct {
+	call func()
+	post func([]fabric.Op, []fabric.Seg) (int, error)
+	n    int
+	err  error
+}
+
+func (r *Rail) pollQueue() (int, error) {
+	if err := r.crosser.do(r.polling.call); err != nil {
+		return 0, err
+	}
+	return r.polling.n, r.polling.err
+}
+
+// postPrepared posts what was prepared.
+func (r *Rail) postPrepared(post func([]fabric.Op, []fabric.Seg) (int, error)) (int, error) {
+	r.posting.post = post
+	if err := r.crosser.do(r.posting.call); err != nil {
+		return 0, err
+	}
+	return r.posting.n, r.posting.err
+}
+
 // openCQ makes a queue with a descriptor, where the provider has one.
 func openCQ(d *fabric.Domain, depth int) (cq *fabric.CQ, descriptor bool, err error) {
 	if cq, err = d.OpenCQ(fabric.CQConfig{Depth: depth, Wait: fabric.WaitFD}); err == nil {
@@ -163,6 +199,11 @@ func random() uint64 {
 // free gives everything back. It is also what Open does with what it made before an error.
 func (r *Rail) free() error {
 	r.cutOff()
+	if r.crosser.stuck.Load() {
+		// The thread that is stuck has the endpoint, and all that it stands on: nothing of it can be closed.
+		return nil
+	}
+	r.crosser.stop()
 	var errs []error
 	closeIt := func(c interface{ Close() error }, there bool) {
 		if there {

@@ -97,10 +97,10 @@ func (r *Rail) poll() (more bool) {
 			n := r.sleep.take(r.completions[:])
 			var err error
 			if n == 0 {
-				n, err = r.cq.Poll(r.completions[:])
+				n, err = r.pollQueue()
 			}
 			if err != nil {
-				r.failAll(fmt.Errorf("%s: %w", r.name, err))
+				r.failAll(fmt.Errorf("%s: %w: %w", r.name, rail.ErrPeerGone, err))
 				return false
 			}
 			if r.at, r.end = 0, n; n == 0 {
