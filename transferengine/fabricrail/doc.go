@@ -30,4 +30,16 @@
 // Config.DrainTimeout and reported as flushed then. A peer that lives is told, by a farewell that follows its operations, and
 // its own is awaited for as long: nothing lands here any more then. As an endpoint serves all peers there is nothing of one
 // peer's that could be destroyed: of one that lives, and takes no turns within that time, what it had posted may still land.
+//
+// # shm
+//
+// shm takes spin locks in the memory of its peers. One that is held when its process is killed stays locked for ever, and whoever
+// wants it spins in C. So each call into shm is made on a goroutine of its own, which costs two switches between goroutines, and one that
+// takes longer than Config.CrossingTimeout is given up: every peer is lost, with an error that wraps [rail.ErrPeerGone] and says that
+// the thread of the call keeps a core busy until the process ends. Close then leaves the endpoint as it is, and
+// [Rail.StuckThreads] counts the thread.
+//
+// shm of libfabric 1.17 drops an operation that a peer's memory refuses without a word, so peers look at a table of keys first
+// (keytable.go). Deregistering memory while a peer writes to it loses that operation's completion. Rails of one process that share
+// shm are to part before one of them closes: the library follows the addresses of its endpoints.
 package fabricrail
