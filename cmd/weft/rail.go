@@ -23,20 +23,32 @@ const railHelp = "the NIC: verbs:DEVICE, or verbs for the only one of the machin
 // keepAlive notices a host that is gone without a word, at the latest after 15 s, also before the engines are connected.
 var keepAlive = net.KeepAliveConfig{Enable: true, Idle: 5 * time.Second, Interval: 2 * time.Second, Count: 5}
 
-// openRail reads the value of --rail; host is the address of this machine that the other end reaches. It returns the rail's
-// full name, with its device.
-func openRail(spec, host string) (name string, opener rail.Opener, err error) {
+// checkRail refuses a value of --rail that names no rail, whatever the machine has.
+func checkRail(spec string) error {
 	kind, device, named := strings.Cut(spec, ":")
 	switch {
+	case spec == "auto":
+		return nil
 	case kind == "sim":
-		return "", nil, &usageError{fmt.Errorf("--rail %s: simrail joins engines of one process, and files go to another: it "+
-			"is for tests (package transferengine/simrail); give verbs:DEVICE, one of those that `weft info` lists", spec)}
+		return &usageError{fmt.Errorf("--rail %s: simrail joins engines of one process, and files go to another: it is for "+
+			"tests (package transferengine/simrail); give verbs:DEVICE, one of those that `weft info` lists", spec)}
 	case kind != "verbs" && kind != "fabric":
-		return "", nil, &usageError{fmt.Errorf("--rail %s: there are verbs:DEVICE, fabric:PROVIDER and auto; `weft info` lists "+
-			"devices and providers", spec)}
+		return &usageError{fmt.Errorf("--rail %s: there are verbs:DEVICE, fabric:PROVIDER and auto; `weft info` lists devices "+
+			"and providers", spec)}
 	case named && device == "":
-		return "", nil, &usageError{fmt.Errorf("--rail %s: the name behind the colon is missing", spec)}
-	case kind == "fabric":
+		return &usageError{fmt.Errorf("--rail %s: the name behind the colon is missing", spec)}
+	case kind == "fabric" && !named:
+		return &usageError{fmt.Errorf("--rail %s: which provider? Give fabric:tcp or fabric:shm, or another that `weft info` "+
+			"lists", spec)}
+	}
+	return nil
+}
+
+// openRail reads a value of --rail that checkRail has passed; host is the address of this machine that the other end
+// reaches. It returns the rail's full name, with its device.
+func openRail(spec, host string) (name string, opener rail.Opener, err error) {
+	kind, device, _ := strings.Cut(spec, ":")
+	if kind == "fabric" {
 		return openFabric(spec, device, host)
 	}
 	c, err := verbs.Open(device)
@@ -53,10 +65,6 @@ func openRail(spec, host string) (name string, opener rail.Opener, err error) {
 // openFabric is openRail for libfabric's providers. Those that have addresses listen on the one by which the other end
 // reaches this machine.
 func openFabric(spec, provider, host string) (name string, opener rail.Opener, err error) {
-	if provider == "" {
-		return "", nil, &usageError{fmt.Errorf("--rail %s: which provider? Give fabric:tcp or fabric:shm, or another that "+
-			"`weft info` lists", spec)}
-	}
 	cfg := fabricrail.Config{Provider: provider}
 	if provider == "tcp" || strings.HasPrefix(provider, "tcp;") {
 		if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
@@ -97,7 +105,7 @@ func chooseRail() (choice, error) {
 	}
 }
 
-// openEngine opens an engine on the NIC of --rail, and says what auto has chosen.
+// openEngine opens an engine on the NIC of --rail, which checkRail has passed, and says what auto has chosen.
 func (a *app) openEngine(spec, host string) (*transferengine.Engine, string, error) {
 	if spec == "auto" {
 		c, err := chooseRail()

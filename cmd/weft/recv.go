@@ -65,7 +65,7 @@ func (o recvOptions) validate() error {
 		return &usageError{fmt.Errorf("--window %d: from %d to %d bytes are possible", o.window, filetransfer.MinWindow,
 			filetransfer.MaxWindow)}
 	}
-	return nil
+	return checkRail(o.rail)
 }
 
 func (a *app) recv(ctx context.Context, o recvOptions) (err error) {

@@ -53,6 +53,9 @@ func (a *app) send(ctx context.Context, o sendOptions) (err error) {
 	if _, _, err := net.SplitHostPort(o.to); err != nil {
 		return &usageError{fmt.Errorf("the last argument is the receiver, HOST:PORT: %w", err)}
 	}
+	if err := checkRail(o.rail); err != nil {
+		return err
+	}
 	files, err := filetransfer.Sources(o.files, o.relative)
 	if err != nil {
 		return err
