@@ -120,7 +120,7 @@ func pin(processor int) {
 
 // breath lets the scheduler have a look now and then at a loop that polls, every few milliseconds on an emulated processor.
 // A goroutine that goes on for 10 ms has its processor taken away, and the runtime's watching thread then wakes every 20 µs
-// for a while (retake and sysmon in runtime/proc.go), which there halves the rate.
+// for a while (retake and sysmon in runtime/proc.go), which there costs a third of the rate.
 type breath int
 
 func (b *breath) take(every int) {

@@ -300,7 +300,7 @@ static int weft_cq_poll_once(struct weft_cq *cq, struct weft_wc *out, uint32_t m
 
 /*
  * Between two readings of the clock, each of which costs as much as several polls of an empty queue and, in an emulated
- * machine, takes a lock that all its processors share: a spinning receiver halved the sender's rate there.
+ * machine, takes a lock that all its processors share.
  */
 enum { WEFT_SPIN_POLLS = 8 };
 

@@ -4,7 +4,7 @@
 # the tests of these names, and writes nothing there.
 #
 # Both sides: one queue pair, two processes, depth 128, every 64th request signalled (in the latency tests each write and
-# read, and one send in 64 or 100), nothing inline, the device's MTU, one thread that polls and is pinned, since the kernel's
+# read, and now and then a send), nothing inline, the device's MTU, one thread that polls and is pinned, since the kernel's
 # balancing otherwise puts both ends on one processor for milliseconds; or one that sleeps until an event, where it likes.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
