@@ -34,7 +34,8 @@ func (t QPType) String() string {
 	return fmt.Sprintf("%d", uint32(t))
 }
 
-// QPConfig says how to make a queue pair. Depths and entries that the device grants may be more.
+// QPConfig says how to make a queue pair. The device may grant more ([QP.Caps]): its completion queues have places for what
+// was asked for, so who has more than that in flight sees to their depth.
 type QPConfig struct {
 	Type   QPType
 	SendCQ *CQ  // its depth must have room for MaxSendWR

@@ -22,8 +22,9 @@ type Template struct {
 	n     int
 }
 
-// TemplatePart is the requests of a template that are for one queue pair, in the order in which they are posted. A request
-// has one entry, of the memory that LKey is for; NumSGE is not looked at. Sends, writes and reads can be prepared.
+// TemplatePart is the requests of a template that are for one queue pair, in the order in which they are posted; no two parts
+// are for the same. A request has one entry, of the memory that LKey is for; NumSGE is not looked at. Sends, writes and reads
+// can be prepared.
 type TemplatePart struct {
 	QP   *QP
 	WRs  []SendWR
@@ -42,10 +43,15 @@ type Patch struct {
 // NewTemplate prepares requests. The queue pairs cannot be closed before it.
 func NewTemplate(parts ...TemplatePart) (*Template, error) {
 	t := &Template{parts: parts, holds: make([]life.Object, len(parts))}
+	partOf := make(map[*QP]int, len(parts))
 	for i, part := range parts {
 		if part.QP == nil {
 			return nil, invalid("template: part %d has no queue pair", i)
 		}
+		if k, ok := partOf[part.QP]; ok { // its run of unsignalled requests would be counted twice from the same number
+			return nil, invalid("template: parts %d and %d are for the same QP %d; make them one", k, i, part.QP.num)
+		}
+		partOf[part.QP] = i
 		t.n += len(part.WRs)
 	}
 	if t.n == 0 {

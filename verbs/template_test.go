@@ -94,6 +94,7 @@ func TestNullTemplateRefuses(t *testing.T) {
 	for name, parts := range map[string][]verbs.TemplatePart{
 		"nothing":  nil,
 		"no QP":    {{WRs: sends(1)}},
+		"QP twice": {{QP: a, WRs: sends(1)}, {QP: b, WRs: sends(1)}, {QP: a, WRs: sends(1)}},
 		"atomics":  {{QP: a, WRs: sends(1)}, {QP: b, WRs: []verbs.SendWR{{Opcode: verbs.OpFetchAdd}}}},
 		"no peer":  {{QP: n.datagrams(t), WRs: sends(1)}},
 		"inlining": {{QP: a, WRs: []verbs.SendWR{{Opcode: verbs.OpRead, Flags: verbs.SendInline}}}},
