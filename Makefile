@@ -80,8 +80,8 @@ bench-rxe: deps ## Weft against perftest on soft-RoCE, in one boot
 bench-engine-rxe: deps ## The engine against the binding on soft-RoCE, in one boot
 	docker/rxe/bench-engine.sh
 
-bench-fabric: deps ## fabric against the same calls from C, over tcp and shm, interleaved; ROUNDS= pairs
-	scripts/bench-fabric.sh
+bench-fabric: deps ## fabric against the same calls from C, and beside other programs; PARTS= of it
+	scripts/bench-fabric.sh $(PARTS)
 
 bench-kvindex: deps ## The index against B-trees and binary search, interleaved; ARGS='-sets uniform1M -run get,put'
 	cd kvindex/bench && go vet . && go run . $(ARGS)

@@ -10,5 +10,5 @@ package csrc
 
 import "embed"
 
-//go:embed common fabric null verbs
+//go:embed common fabric null test/fabric_write.h verbs
 var _ embed.FS

@@ -32,6 +32,9 @@ const (
 	_ = C.sizeof_struct_weft_fi_completion - unsafe.Sizeof(Completion{})
 )
 
+// number is a C object for the calls of the data path.
+func number(object unsafe.Pointer) C.weft_fi_number { return C.weft_fi_number(uintptr(object)) }
+
 func cOpenCQ(d unsafe.Pointer, cfg CQConfig) (cq unsafe.Pointer, fd int, err error) {
 	var p *C.struct_weft_fi_cq
 	tagged, descriptor := C.int(0), C.int(-1)
@@ -63,7 +66,7 @@ func cFailure(cq unsafe.Pointer, number uint32, f *failure) bool {
 }
 
 func cPollCQ(cq unsafe.Pointer, completions []Completion, spin uint32) int {
-	return int(C.weft_fi_cq_poll((*C.struct_weft_fi_cq)(cq),
+	return int(C.weft_fi_cq_poll(number(cq),
 		(*C.struct_weft_fi_completion)(unsafe.Pointer(unsafe.SliceData(completions))), C.uint32_t(len(completions)),
 		C.uint32_t(spin)))
 }
@@ -76,7 +79,7 @@ func cWaitCQ(cq unsafe.Pointer, completions []Completion, timeout time.Duration)
 
 func cPost(ep unsafe.Pointer, k kind, ops []Op, segs []Seg) (accepted, result int) {
 	var n C.uint32_t
-	rc := C.weft_fi_post((*C.struct_weft_fi_ep)(ep), C.uint32_t(k),
+	rc := C.weft_fi_post(number(ep), C.uint32_t(k),
 		(*C.struct_weft_fi_op)(unsafe.Pointer(unsafe.SliceData(ops))), C.uint32_t(len(ops)),
 		(*C.struct_weft_fi_seg)(unsafe.Pointer(unsafe.SliceData(segs))), C.uint32_t(len(segs)), &n)
 	return int(n), int(rc)
@@ -84,7 +87,7 @@ func cPost(ep unsafe.Pointer, k kind, ops []Op, segs []Seg) (accepted, result in
 
 func cPostAtomics(ep unsafe.Pointer, k atomicKind, ops []AtomicOp, segs []Seg) (accepted, result int) {
 	var n C.uint32_t
-	rc := C.weft_fi_post_atomics((*C.struct_weft_fi_ep)(ep), C.uint32_t(k),
+	rc := C.weft_fi_post_atomics(number(ep), C.uint32_t(k),
 		(*C.struct_weft_fi_atomic)(unsafe.Pointer(unsafe.SliceData(ops))), C.uint32_t(len(ops)),
 		(*C.struct_weft_fi_seg)(unsafe.Pointer(unsafe.SliceData(segs))), C.uint32_t(len(segs)), &n)
 	return int(n), int(rc)
@@ -117,7 +120,7 @@ func cAddPrepared(t, ep unsafe.Pointer, k kind, op *Op, lkey uint32) (result int
 
 func cPostTemplate(t unsafe.Pointer, patches []Patch) (accepted, result int) {
 	var n C.uint32_t
-	rc := C.weft_fi_template_post((*C.struct_weft_fi_template)(t),
+	rc := C.weft_fi_template_post(number(t),
 		(*C.struct_weft_fi_patch)(unsafe.Pointer(unsafe.SliceData(patches))), C.uint32_t(len(patches)), &n)
 	return int(n), int(rc)
 }

@@ -140,6 +140,10 @@ func (cq *CQ) Err(c *Completion) error {
 	if c.err == 0 {
 		return nil
 	}
+	return cq.failure(c)
+}
+
+func (cq *CQ) failure(c *Completion) error {
 	e := &CompletionError{ID: c.ID, Flags: c.Flags, Reason: reason(int(c.err)), Text: "no longer known"}
 	if cq.life.Enter() != nil {
 		return e

@@ -1,68 +1,44 @@
 #!/bin/bash
-# fabric against the same calls from C (csrc/test/fabric_loop.c), interleaved: writes with data between two processes, of
-# which the target is the C program in both cases; medians of ROUNDS (5) pairs, and the ratio. Then fi_pingpong and
-# ucx_perftest of this machine, which do other things and are there for orientation: fi_pingpong sends messages, put_lat of
-# UCX signals nobody, tag_bw sends messages too.
-#   bench-fabric.sh [PROVIDER…]     tcp and shm without any
+# What fabric costs above libfabric, on this machine's providers without a device. Prints tables, and writes them to
+# testdata/bench/fabric/. Needs two processors with nothing else to do.
+#
+#   bench-fabric.sh [PART…]
+#
+# Parts, each of a provider P (shm, tcp; without any, all):
+#   calls-P    writes with data: the binding, against the same calls from C (fabric/bench_test.go)
+#   others-P   fi_pingpong and ucx_perftest
 set -euo pipefail
 cd "$(dirname "$0")/.."
-rounds=${ROUNDS:-5}
-[ $# -gt 0 ] || set -- tcp shm
+rounds=${ROUNDS:-15} # at least, of each line of calls-P
+[ $# -gt 0 ] || set -- calls-shm calls-tcp others-shm others-tcp
 
 work=$(mktemp -d "${TMPDIR:-/tmp}/weft-bench-fabric.XXXXXX")
 trap 'rm -rf "$work"' EXIT
-gcc -O2 -o "$work/loop" csrc/test/fabric_loop.c -lfabric
-go test -c -tags nosymbolizer -o "$work/fabric.test" ./fabric
 
-# pair PROVIDER COMMAND…: runs a writer against a C target, and prints what the writer prints last.
-pair() {
-  local provider=$1
-  shift
-  rm -f "$work"/[ab]
-  mkfifo "$work/a" "$work/b"
-  timeout 60 "$work/loop" "$provider" target <"$work/a" >"$work/b" &
-  timeout 60 "$@" <"$work/b" | tee "$work/a" | tail -1
-  wait $! || true
+# calls PROVIDER
+calls() {
+  gcc -O2 -o "$work/loop" csrc/test/fabric_loop.c -lfabric
+  go test -c -tags nosymbolizer -o "$work/fabric.test" ./fabric
+  local sizes=(8 4096 65536 1048576 16777216)
+  [ "$1" != shm ] || sizes=(self8 self4096 "${sizes[@]}")
+  cat <<'HEAD'
+Nanoseconds an operation, medians. Three writers take turns of 3 ms on processor 0 with one target on processor 1, a program
+in C: a program in C; the same loop in C inside this process, on the binding's endpoint; the binding on that endpoint. ratio:
+of the binding to the loop beside it, median and quartiles of the rounds. above: how many empty crossings a single operation
+took more. self: this process writes to itself, and takes in between what is timed.
+
+provider       bytes  at C, program      C here      fabric   ratio       quartiles rounds  above crossing
+HEAD
+  WEFT_TEST_CHILD=bench timeout 170 "$work/fabric.test" "$work/loop" "$1" "$rounds" "${sizes[@]}"
 }
 
 median() { sort -n "$1" | awk '{v[NR] = $1} END {print NR % 2 ? v[(NR + 1) / 2] : (v[NR / 2] + v[NR / 2 + 1]) / 2}'; }
 
-# writes PROVIDER SIZE N BATCH: a line of the table.
-writes() {
-  : >"$work/c"
-  : >"$work/go"
-  for _ in $(seq "$rounds"); do
-    pair "$1" "$work/loop" "$1" write "$2" "$3" "$4" >>"$work/c"
-    WEFT_TEST_CHILD=writer pair "$1" "$work/fabric.test" "$1" "$2" "$3" "$4" >>"$work/go"
-  done
-  paste "$work/c" "$work/go" | awk '$1 > 0 {print $2 / $1}' >"$work/ratio"
-  printf '%-5s %9d B %5d  %12.0f %12.0f %9.3f\n' "$1" "$2" "$4" "$(median "$work/c")" "$(median "$work/go")" "$(median "$work/ratio")"
-}
-
-echo "what a crossing of nothing costs, nanoseconds:"
-go test -run '^$' -bench EmptyCrossing -count "$rounds" ./verbs | awk '/^Benchmark/ {print $3}' >"$work/empty"
-median "$work/empty"
-printf '\n%-5s %11s %5s  %12s %12s %9s\n' provider size batch "C, ns" "fabric, ns" "ratio"
-for provider; do
-  scale=1
-  [ "$provider" = shm ] || scale=8
-  while read -r size n; do
-    writes "$provider" "$size" $((n / scale / 64 * 64 + 64)) 64
-    [ "$size" -gt 1048576 ] || writes "$provider" "$size" $((n / scale)) 1
-  done <<'SIZES'
-8 200000
-4096 100000
-65536 12000
-1048576 1000
-16777216 64
-SIZES
-done
-
 # What a client prints of one transfer while its server runs; neither program says when its server listens.
 pingpong() {
-  timeout 60 fi_pingpong -p "$1" -e rdm -S "$2" -I "$3" -B 47592 >/dev/null 2>&1 &
+  timeout 60 taskset -c 0 fi_pingpong -p "$1" -e rdm -S "$2" -I "$3" -B 47592 >/dev/null 2>&1 &
   sleep 0.3
-  timeout 60 fi_pingpong -p "$1" -e rdm -S "$2" -I "$3" -P 47592 127.0.0.1 2>/dev/null | awk 'END {print $(NF - 1) * 1000}'
+  timeout 60 taskset -c 1 fi_pingpong -p "$1" -e rdm -S "$2" -I "$3" -P 47592 127.0.0.1 2>/dev/null | awk 'END {print $(NF - 1) * 1000}'
   wait $! 2>/dev/null || true
 }
 
@@ -75,20 +51,27 @@ ucx() {
   wait $! 2>/dev/null || true
 }
 
-printf '\n%-5s %11s  %16s %16s %16s\n' provider size "fi_pingpong, ns" "ucx put_lat, ns" "ucx tag_bw, ns"
-for provider; do
-  tls=tcp
-  [ "$provider" != shm ] || tls=posix,cma,self
+# others PROVIDER
+others() {
+  cat <<'HEAD'
+Nanoseconds, medians of 3. fi_pingpong: half a round trip of messages. put_lat: half a round trip of puts, which signal
+nobody: each end looks at its memory. tag_bw: a message of a stream. put_bw is not among them: it collapses on tcp, and on shm
+it is a store into shared memory.
+
+HEAD
+  printf '%-8s %9s %12s %12s %12s\n' provider bytes fi_pingpong put_lat tag_bw
+  local tls=tcp
+  [ "$1" != shm ] || tls=posix,cma,self
   while read -r size n; do
     : >"$work/pp"
     : >"$work/lat"
     : >"$work/bw"
     for _ in 1 2 3; do
-      pingpong "$provider" "$size" "$n" >>"$work/pp"
+      pingpong "$1" "$size" "$n" >>"$work/pp"
       ucx "$tls" ucp_put_lat "$size" "$n" >>"$work/lat"
       ucx "$tls" tag_bw "$size" "$n" >>"$work/bw"
     done
-    printf '%-5s %9d B  %16.0f %16.0f %16.0f\n' "$provider" "$size" "$(median "$work/pp")" "$(median "$work/lat")" "$(median "$work/bw")"
+    printf '%-8s %9d %12.0f %12.0f %12.0f\n' "$1" "$size" "$(median "$work/pp")" "$(median "$work/lat")" "$(median "$work/bw")"
   done <<'SIZES'
 8 5000
 4096 5000
@@ -96,4 +79,16 @@ for provider; do
 1048576 100
 16777216 10
 SIZES
+}
+
+mkdir -p testdata/bench/fabric
+for part; do
+  result=testdata/bench/fabric/$part.txt
+  {
+    echo "$part: $(date -u +%Y-%m-%d), commit $(git rev-parse --short HEAD), $(go version | cut -d' ' -f3,4)," \
+      "libfabric $(fi_info --version | awk '/^libfabric:/ {print $2}'), $(nproc) processors:" \
+      "$(awk -F ': ' '/model name/ {print $2; exit}' /proc/cpuinfo)"
+    "${part%-*}" "${part#*-}"
+  } | tee "$work/result"
+  mv "$work/result" "$result"
 done

@@ -221,9 +221,10 @@ static enum weft_fi_bad_op weft_fi_check_atomics(struct weft_fi_ep *ep, uint32_t
     return 0;
 }
 
-int weft_fi_post_atomics(struct weft_fi_ep *ep, uint32_t kind, const struct weft_fi_atomic *ops, uint32_t n,
+int weft_fi_post_atomics(weft_fi_number number, uint32_t kind, const struct weft_fi_atomic *ops, uint32_t n,
                          const struct weft_fi_seg *segs, uint32_t num_seg, uint32_t *accepted)
 {
+    struct weft_fi_ep *ep = (struct weft_fi_ep *)number;
     struct weft_fi_operands operands;
     weft_fi_crossed(&ep->crossings);
     *accepted = 0;

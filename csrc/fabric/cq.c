@@ -1,5 +1,5 @@
 /* Completion queues. */
-enum { WEFT_FI_FAILURES = 16, WEFT_FI_POLL = 32 };
+enum { WEFT_FI_FAILURES = 16, WEFT_FI_POLL = 64 };
 
 struct weft_fi_cq {
     struct fid_cq *cq;
@@ -85,13 +85,11 @@ int weft_fi_cq_trywait(struct weft_fi_cq *cq)
  * Whether the operation that a completion is of was one of ours: what a peer did has no context here, unless it took a
  * receive. shm of 2.1 says of a peer's write no more than that data came with it.
  */
-static inline int weft_fi_own(const struct weft_fi_domain *d, uint64_t flags)
+static inline int weft_fi_own(uint64_t flags)
 {
-    uint64_t ours = FI_SEND | FI_RECV | FI_READ | FI_WRITE;
-    if ((d->mode & FI_RX_CQ_DATA) != 0)
+    if ((flags & (FI_REMOTE_WRITE | FI_REMOTE_READ | FI_REMOTE_CQ_DATA)) == 0)
         return 1;
-    return (flags & (FI_REMOTE_WRITE | FI_REMOTE_READ)) == 0 &&
-           ((flags & ours) != 0 || (flags & FI_REMOTE_CQ_DATA) == 0);
+    return (flags & (FI_REMOTE_WRITE | FI_REMOTE_READ)) == 0 && (flags & (FI_SEND | FI_RECV | FI_READ | FI_WRITE)) != 0;
 }
 
 /*
@@ -100,7 +98,7 @@ static inline int weft_fi_own(const struct weft_fi_domain *d, uint64_t flags)
  */
 static int weft_fi_identify(struct weft_fi_cq *cq, void *context, uint64_t flags, int failed, uint64_t *id)
 {
-    if (!weft_fi_own(cq->domain, flags)) {
+    if ((cq->domain->mode & FI_RX_CQ_DATA) == 0 && !weft_fi_own(flags)) {
         *id = 0;
         return 1;
     }
@@ -113,21 +111,6 @@ static int weft_fi_identify(struct weft_fi_cq *cq, void *context, uint64_t flags
     if (failed || (slot->what & WEFT_FI_MANY) == 0 || (flags & FI_MULTI_RECV) != 0)
         weft_fi_slot_give(cq->domain, slot);
     return wanted;
-}
-
-static inline int weft_fi_fill(struct weft_fi_cq *cq, struct weft_fi_completion *out,
-                               const struct fi_cq_tagged_entry *entry, uint64_t source)
-{
-    uint64_t flags = entry->flags;
-    out->flags = flags;
-    out->length = entry->len;
-    out->addr = (uint64_t)(uintptr_t)entry->buf;
-    out->data = (flags & FI_REMOTE_CQ_DATA) != 0 ? entry->data : 0;
-    out->tag = cq->stride == sizeof(*entry) ? entry->tag : 0;
-    out->source = source;
-    out->err = 0;
-    out->failure = 0;
-    return weft_fi_identify(cq, entry->op_context, flags, 0, &out->id);
 }
 
 /* Keeps what there is to know of an error beside its number, for whoever asks before as many more have come. */
@@ -190,43 +173,84 @@ int weft_fi_cq_failure(struct weft_fi_cq *cq, uint32_t number, struct weft_fi_fa
     return found;
 }
 
-/* Moves n entries to out; those that nobody asked for are left out. Returns how many. */
-static int weft_fi_move(struct weft_fi_cq *cq, const uint8_t *entries, const uint64_t *sources, size_t n,
-                        struct weft_fi_completion *out)
-{
-    int done = 0;
-    for (size_t i = 0; i < n; i++)
-        done += weft_fi_fill(cq, &out[done], (const void *)(entries + i * cq->stride),
-                             sources != NULL ? sources[i] : FI_ADDR_NOTAVAIL);
-    return done;
-}
-
-/* Room for entries of either format. */
+/* Entries as a queue gives them, of either format. */
 struct weft_fi_entries {
     _Alignas(struct fi_cq_tagged_entry) uint8_t bytes[WEFT_FI_POLL * sizeof(struct fi_cq_tagged_entry)];
-    uint64_t sources[WEFT_FI_POLL];
+    uint64_t sources[WEFT_FI_POLL]; /* with FI_SOURCE */
 };
+
+static inline int weft_fi_has_sources(const struct weft_fi_cq *cq)
+{
+    return (cq->domain->caps & FI_SOURCE) != 0;
+}
 
 /* Reads up to max, at most WEFT_FI_POLL. Returns what the queue does. */
 static inline ssize_t weft_fi_read_entries(struct weft_fi_cq *cq, struct weft_fi_entries *entries, size_t max)
 {
-    if ((cq->domain->caps & FI_SOURCE) != 0)
+    if (weft_fi_has_sources(cq))
         return fi_cq_readfrom(cq->cq, entries->bytes, max, entries->sources);
     return fi_cq_read(cq->cq, entries->bytes, max);
 }
 
-/* Reads once, in batches, until out is full or the queue empty. */
+/* Whether a context is more than a number, or a completion of what a peer did has one. */
+static inline int weft_fi_has_notes(const struct weft_fi_domain *d)
+{
+    return (d->mode & (FI_CONTEXT | FI_CONTEXT2 | FI_RX_CQ_DATA)) != 0;
+}
+
+WEFT_INLINE uint32_t weft_fi_move_all(struct weft_fi_cq *cq, const struct weft_fi_entries *entries, size_t stride,
+                                      int sources, int identify, size_t n, struct weft_fi_completion *out)
+{
+    struct weft_fi_completion *to = out;
+    for (size_t i = 0; i < n; i++) {
+        const struct fi_cq_tagged_entry *entry = (const void *)(entries->bytes + i * stride);
+        uint64_t flags = entry->flags;
+        to->flags = flags;
+        to->length = entry->len;
+        to->addr = (uint64_t)(uintptr_t)entry->buf;
+        to->data = (flags & FI_REMOTE_CQ_DATA) != 0 ? entry->data : 0;
+        to->tag = stride == sizeof(*entry) ? entry->tag : 0;
+        to->source = sources ? entries->sources[i] : FI_ADDR_NOTAVAIL;
+        to->err = 0;
+        to->failure = 0;
+        if (identify) {
+            to += weft_fi_identify(cq, entry->op_context, flags, 0, &to->id);
+        } else {
+            to->id = weft_fi_own(flags) ? (uint64_t)(uintptr_t)entry->op_context : 0;
+            to++;
+        }
+    }
+    return (uint32_t)(to - out);
+}
+
+/*
+ * Moves n entries to out; those that nobody asked for are left out. Returns how many. The loop is there once for what
+ * is common, where it asks nothing for each, and once for the rest.
+ */
+WEFT_INLINE uint32_t weft_fi_move(struct weft_fi_cq *cq, const struct weft_fi_entries *entries, size_t n,
+                                  struct weft_fi_completion *out)
+{
+    if (!weft_fi_has_notes(cq->domain) && !weft_fi_has_sources(cq) && cq->stride == sizeof(struct fi_cq_data_entry))
+        return weft_fi_move_all(cq, entries, sizeof(struct fi_cq_data_entry), 0, 0, n, out);
+    return weft_fi_move_all(cq, entries, cq->stride, weft_fi_has_sources(cq), weft_fi_has_notes(cq->domain), n, out);
+}
+
+static inline size_t weft_fi_at_a_time(uint32_t max)
+{
+    return max < WEFT_FI_POLL ? max : WEFT_FI_POLL;
+}
+
+/* Reads in batches until out is full or the queue empty. */
 static int weft_fi_cq_poll_once(struct weft_fi_cq *cq, struct weft_fi_completion *out, uint32_t max)
 {
     struct weft_fi_entries entries;
-    const uint64_t *sources = (cq->domain->caps & FI_SOURCE) != 0 ? entries.sources : NULL;
     uint32_t done = 0;
 
     while (done < max) {
-        size_t want = max - done < WEFT_FI_POLL ? max - done : WEFT_FI_POLL;
+        size_t want = weft_fi_at_a_time(max - done);
         ssize_t n = weft_fi_read_entries(cq, &entries, want);
         if (n > 0) {
-            done += (uint32_t)weft_fi_move(cq, entries.bytes, sources, (size_t)n, &out[done]);
+            done += weft_fi_move(cq, &entries, (size_t)n, &out[done]);
         } else if (n == -FI_EAVAIL) {
             int one = weft_fi_cq_error(cq, &out[done]);
             if (one <= 0)
@@ -242,12 +266,9 @@ static int weft_fi_cq_poll_once(struct weft_fi_cq *cq, struct weft_fi_completion
     return (int)done;
 }
 
-int weft_fi_cq_poll(struct weft_fi_cq *cq, struct weft_fi_completion *out, uint32_t max, uint32_t spin_ns)
+static __attribute__((noinline)) int weft_fi_cq_spin(struct weft_fi_cq *cq, struct weft_fi_completion *out,
+                                                     uint32_t max, uint32_t spin_ns)
 {
-    if (max == 0) { /* progress alone */
-        ssize_t rc = fi_cq_read(cq->cq, NULL, 0);
-        return rc < 0 && rc != -FI_EAGAIN && rc != -FI_EAVAIL ? (int)rc : 0;
-    }
     int n = weft_fi_cq_poll_once(cq, out, max);
     if (n != 0 || spin_ns == 0)
         return n;
@@ -260,10 +281,35 @@ int weft_fi_cq_poll(struct weft_fi_cq *cq, struct weft_fi_completion *out, uint3
     return n;
 }
 
+int weft_fi_cq_poll(weft_fi_number number, struct weft_fi_completion *out, uint32_t max, uint32_t spin_ns)
+{
+    struct weft_fi_cq *cq = (struct weft_fi_cq *)number;
+    struct weft_fi_entries entries;
+    size_t want = weft_fi_at_a_time(max);
+    if (max == 0) { /* progress alone */
+        ssize_t rc = fi_cq_read(cq->cq, NULL, 0);
+        return rc < 0 && rc != -FI_EAGAIN && rc != -FI_EAVAIL ? (int)rc : 0;
+    }
+    ssize_t n = weft_fi_read_entries(cq, &entries, want);
+    if (n <= 0) {
+        if (n < 0 && n != -FI_EAGAIN && n != -FI_EAVAIL)
+            return (int)n;
+        return n != -FI_EAVAIL && spin_ns == 0 ? 0 : weft_fi_cq_spin(cq, out, max, spin_ns);
+    }
+    int done = (int)weft_fi_move(cq, &entries, (size_t)n, out);
+    if (WEFT_RARELY(done == 0)) /* nobody asked for these */
+        return weft_fi_cq_spin(cq, out, max, spin_ns);
+    if (WEFT_RARELY(n == WEFT_FI_POLL && done < (int)max)) {
+        int more = weft_fi_cq_poll_once(cq, &out[done], max - (uint32_t)done);
+        return more > 0 ? done + more : done;
+    }
+    return done;
+}
+
 int weft_fi_cq_wait(struct weft_fi_cq *cq, struct weft_fi_completion *out, uint32_t max, int timeout_ms)
 {
     struct weft_fi_entries entries;
-    size_t want = max < WEFT_FI_POLL ? max : WEFT_FI_POLL;
+    size_t want = weft_fi_at_a_time(max);
     if (weft_fi_yields(&cq->cq->fid)) {
         uint64_t until = weft_fi_deadline(timeout_ms);
         int done;
@@ -272,11 +318,11 @@ int weft_fi_cq_wait(struct weft_fi_cq *cq, struct weft_fi_completion *out, uint3
         } while (done == 0 && weft_fi_yield(until));
         return done;
     }
-    int source = (cq->domain->caps & FI_SOURCE) != 0;
-    ssize_t n = source ? fi_cq_sreadfrom(cq->cq, entries.bytes, want, entries.sources, NULL, timeout_ms)
-                       : fi_cq_sread(cq->cq, entries.bytes, want, NULL, timeout_ms);
+    ssize_t n = weft_fi_has_sources(cq)
+                    ? fi_cq_sreadfrom(cq->cq, entries.bytes, want, entries.sources, NULL, timeout_ms)
+                    : fi_cq_sread(cq->cq, entries.bytes, want, NULL, timeout_ms);
     if (n > 0)
-        return weft_fi_move(cq, entries.bytes, source ? entries.sources : NULL, (size_t)n, out);
+        return (int)weft_fi_move(cq, &entries, (size_t)n, out);
     if (n == -FI_EAVAIL)
         return weft_fi_cq_error(cq, out);
     return n == -FI_EAGAIN || n == -FI_ETIMEDOUT || n == -FI_EINTR || n == -FI_ECANCELED ? 0 : (int)n;

@@ -15,6 +15,10 @@
 #include "shim.h"
 #include "table.h"
 
+/* What a data path rarely does; and what it is made of one function for each constant that it is called with. */
+#define WEFT_RARELY(condition) __builtin_expect(condition, 0)
+#define WEFT_INLINE            static inline __attribute__((always_inline))
+
 static struct weft_fi_table weft_fi; /* libfabric */
 
 /* libfabric's errors are negative. */

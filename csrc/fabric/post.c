@@ -28,27 +28,34 @@ struct weft_fi_list {
     uint64_t length; /* of all */
 };
 
-/* The list of a segment list; memory that is taken at once needs no region. */
+/* Appends a segment to a list; memory that is taken at once needs no region. */
+static inline enum weft_fi_bad_op weft_fi_append(const struct weft_fi_domain *d, const struct weft_fi_seg *seg,
+                                                 int at_once, struct weft_fi_list *list)
+{
+    size_t i = list->count++;
+    list->iov[i] = (struct iovec){(void *)(uintptr_t)seg->addr, seg->length};
+    list->desc[i] = NULL;
+    list->length += seg->length;
+    if (list->length < seg->length)
+        return WEFT_FI_BAD_LENGTH;
+    return seg->lkey == 0 && at_once ? 0 : weft_fi_local(d, seg, &list->desc[i]);
+}
+
+/* The list of a segment list. */
 static inline enum weft_fi_bad_op weft_fi_gather(const struct weft_fi_domain *d, const struct weft_fi_seg *segs,
                                                  uint32_t n, int at_once, struct weft_fi_list *list)
 {
-    list->count = n;
+    list->count = 0;
     list->length = 0;
-    list->iov[0] = (struct iovec){NULL, 0};
-    list->desc[0] = NULL;
-    for (uint32_t i = 0; i < n; i++) {
-        list->iov[i] = (struct iovec){(void *)(uintptr_t)segs[i].addr, segs[i].length};
-        list->desc[i] = NULL;
-        if (segs[i].lkey != 0 || !at_once) {
-            enum weft_fi_bad_op bad = weft_fi_local(d, &segs[i], &list->desc[i]);
-            if (bad != 0)
-                return bad;
-        }
-        if (list->length + segs[i].length < list->length)
-            return WEFT_FI_BAD_LENGTH;
-        list->length += segs[i].length;
+    if (WEFT_RARELY(n == 0)) {
+        list->iov[0] = (struct iovec){NULL, 0};
+        list->desc[0] = NULL;
+        return 0;
     }
-    return 0;
+    enum weft_fi_bad_op bad = weft_fi_append(d, segs, at_once, list);
+    for (uint32_t i = 1; i < n && bad == 0; i++)
+        bad = weft_fi_append(d, &segs[i], at_once, list);
+    return bad;
 }
 
 /* A connected endpoint has one peer; a receive from anyone has none; a multicast goes to a group that was joined. */
@@ -97,8 +104,8 @@ static inline enum weft_fi_bad_op weft_fi_check(struct weft_fi_ep *ep, const str
  * The leanest call that an operation can be: those that take flags are the general ones. FI_INJECT without
  * FI_COMPLETION is a call of its own, which never gives a completion.
  */
-static ssize_t weft_fi_do_send(struct fid_ep *ep, const struct weft_fi_op *op, struct weft_fi_list *list,
-                               uint64_t flags, void *context)
+WEFT_INLINE ssize_t weft_fi_do_send(struct fid_ep *ep, const struct weft_fi_op *op, struct weft_fi_list *list,
+                                    uint64_t flags, void *context)
 {
     if (flags == 0)
         return list->count > 1 ? fi_sendv(ep, WEFT_FI_ALL, op->peer, context)
@@ -113,8 +120,8 @@ static ssize_t weft_fi_do_send(struct fid_ep *ep, const struct weft_fi_op *op, s
     return fi_sendmsg(ep, &msg, flags);
 }
 
-static ssize_t weft_fi_do_recv(struct fid_ep *ep, const struct weft_fi_op *op, struct weft_fi_list *list,
-                               uint64_t flags, void *context)
+WEFT_INLINE ssize_t weft_fi_do_recv(struct fid_ep *ep, const struct weft_fi_op *op, struct weft_fi_list *list,
+                                    uint64_t flags, void *context)
 {
     if (flags == 0)
         return list->count > 1 ? fi_recvv(ep, WEFT_FI_ALL, op->peer, context)
@@ -123,8 +130,8 @@ static ssize_t weft_fi_do_recv(struct fid_ep *ep, const struct weft_fi_op *op, s
     return fi_recvmsg(ep, &msg, flags);
 }
 
-static ssize_t weft_fi_do_tsend(struct fid_ep *ep, const struct weft_fi_op *op, struct weft_fi_list *list,
-                                uint64_t flags, void *context)
+WEFT_INLINE ssize_t weft_fi_do_tsend(struct fid_ep *ep, const struct weft_fi_op *op, struct weft_fi_list *list,
+                                     uint64_t flags, void *context)
 {
     if (flags == 0)
         return list->count > 1 ? fi_tsendv(ep, WEFT_FI_ALL, op->peer, op->tag, context)
@@ -139,8 +146,8 @@ static ssize_t weft_fi_do_tsend(struct fid_ep *ep, const struct weft_fi_op *op, 
     return fi_tsendmsg(ep, &msg, flags);
 }
 
-static ssize_t weft_fi_do_trecv(struct fid_ep *ep, const struct weft_fi_op *op, struct weft_fi_list *list,
-                                uint64_t flags, void *context)
+WEFT_INLINE ssize_t weft_fi_do_trecv(struct fid_ep *ep, const struct weft_fi_op *op, struct weft_fi_list *list,
+                                     uint64_t flags, void *context)
 {
     if (flags == 0)
         return list->count > 1 ? fi_trecvv(ep, WEFT_FI_ALL, op->peer, op->tag, op->ignore, context)
@@ -151,8 +158,8 @@ static ssize_t weft_fi_do_trecv(struct fid_ep *ep, const struct weft_fi_op *op, 
 
 #define WEFT_FI_REMOTE op->peer, op->remote_addr, op->remote_key
 
-static ssize_t weft_fi_do_write(struct fid_ep *ep, const struct weft_fi_op *op, struct weft_fi_list *list,
-                                uint64_t flags, void *context)
+WEFT_INLINE ssize_t weft_fi_do_write(struct fid_ep *ep, const struct weft_fi_op *op, struct weft_fi_list *list,
+                                     uint64_t flags, void *context)
 {
     if (flags == 0)
         return list->count > 1 ? fi_writev(ep, WEFT_FI_ALL, WEFT_FI_REMOTE, context)
@@ -168,8 +175,8 @@ static ssize_t weft_fi_do_write(struct fid_ep *ep, const struct weft_fi_op *op, 
     return fi_writemsg(ep, &msg, flags);
 }
 
-static ssize_t weft_fi_do_read(struct fid_ep *ep, const struct weft_fi_op *op, struct weft_fi_list *list,
-                               uint64_t flags, void *context)
+WEFT_INLINE ssize_t weft_fi_do_read(struct fid_ep *ep, const struct weft_fi_op *op, struct weft_fi_list *list,
+                                    uint64_t flags, void *context)
 {
     if (flags == 0)
         return list->count > 1 ? fi_readv(ep, WEFT_FI_ALL, WEFT_FI_REMOTE, context)
@@ -179,8 +186,8 @@ static ssize_t weft_fi_do_read(struct fid_ep *ep, const struct weft_fi_op *op, s
     return fi_readmsg(ep, &msg, flags);
 }
 
-static ssize_t weft_fi_do(struct weft_fi_ep *ep, enum weft_fi_kind kind, const struct weft_fi_op *op,
-                          struct weft_fi_list *list, uint64_t flags, void *context)
+WEFT_INLINE ssize_t weft_fi_do(struct weft_fi_ep *ep, enum weft_fi_kind kind, const struct weft_fi_op *op,
+                               struct weft_fi_list *list, uint64_t flags, void *context)
 {
     switch (kind) {
     case WEFT_FI_SEND:
@@ -236,15 +243,11 @@ static void weft_fi_progress(struct weft_fi_ep *ep)
         fi_cntr_read(ep->counters[i]);
 }
 
-static inline int weft_fi_post_one(struct weft_fi_ep *ep, enum weft_fi_kind kind, const struct weft_fi_op *op,
-                                   struct weft_fi_list *list)
+/* What comes of an operation that the provider did not take: where its queue is full it is tried once more. */
+static __attribute__((noinline)) int weft_fi_post_again(struct weft_fi_ep *ep, enum weft_fi_kind kind,
+                                                        const struct weft_fi_op *op, struct weft_fi_list *list,
+                                                        uint64_t flags, void *context, ssize_t done)
 {
-    uint64_t flags = op->flags;
-    void *context;
-    int rc = weft_fi_context(ep, weft_fi_rules[kind].side, op->id, &flags, &context);
-    if (rc != 0)
-        return rc;
-    ssize_t done = weft_fi_do(ep, kind, op, list, flags, context);
     if (done == -FI_EAGAIN) {
         weft_fi_progress(ep);
         done = weft_fi_do(ep, kind, op, list, flags, context);
@@ -254,42 +257,105 @@ static inline int weft_fi_post_one(struct weft_fi_ep *ep, enum weft_fi_kind kind
     return weft_fi_result(done);
 }
 
+WEFT_INLINE int weft_fi_post_one(struct weft_fi_ep *ep, enum weft_fi_kind kind, const struct weft_fi_op *op,
+                                 struct weft_fi_list *list)
+{
+    uint64_t flags = op->flags;
+    void *context = (void *)(uintptr_t)op->id;
+    if (WEFT_RARELY(weft_fi_has_slots(ep->domain))) {
+        int rc = weft_fi_context(ep, weft_fi_rules[kind].side, op->id, &flags, &context);
+        if (rc != 0)
+            return rc;
+    }
+    ssize_t done = weft_fi_do(ep, kind, op, list, flags, context);
+    return WEFT_RARELY(done != 0) ? weft_fi_post_again(ep, kind, op, list, flags, context, done) : 0;
+}
+
+/*
+ * What the last operation of a post was found to be, if it has one segment. Most posts are from one region to one peer:
+ * an operation like the one before it needs no look-up.
+ */
+struct weft_fi_found {
+    uint64_t refused; /* flags that need the whole check */
+    uint64_t peer;
+    uint64_t addr, length; /* of the region */
+    uint64_t longest;      /* segment: a message's limit or the region's length */
+    void *desc;
+    uint32_t lkey;
+    uint32_t num_seg; /* 1, or what no operation has while nothing was found */
+};
+
+static inline int weft_fi_alike(const struct weft_fi_found *found, const struct weft_fi_op *op,
+                                const struct weft_fi_seg *seg)
+{
+    return op->num_seg == found->num_seg && (op->flags & found->refused) == 0 && op->peer == found->peer &&
+           seg->lkey == found->lkey && seg->length <= found->longest &&
+           seg->addr - found->addr <= found->length - seg->length;
+}
+
+/* Notes an operation that was checked. */
+static void weft_fi_find(struct weft_fi_found *found, const struct weft_fi_ep *ep, const struct weft_fi_rule *rule,
+                         const struct weft_fi_op *op, const struct weft_fi_seg *seg, void *desc)
+{
+    found->num_seg = UINT32_MAX;
+    if (op->num_seg != 1 || seg->lkey == 0 || (op->flags & FI_MULTICAST) != 0)
+        return;
+    const struct weft_fi_region *region = weft_fi_region(ep->domain, seg->lkey);
+    uint64_t most = rule->side == WEFT_FI_TX ? ep->max_msg_size : UINT64_MAX;
+    *found = (struct weft_fi_found){
+        .refused = ~rule->flags | FI_INJECT | FI_MULTICAST,
+        .peer = op->peer,
+        .addr = region->addr,
+        .length = region->length,
+        .longest = most < region->length ? most : region->length,
+        .desc = desc,
+        .lkey = seg->lkey,
+        .num_seg = 1,
+    };
+}
+
 /* How many descriptors of memory a check keeps for the posts that follow it. */
 enum { WEFT_FI_KEPT = 64 };
 
-/* Checks all; *index is the operation that fails. The descriptors of single segments are kept, of the first operations.
+/*
+ * Checks all; *index is the operation that fails. The descriptors of single segments are kept, of the first operations.
  */
-static enum weft_fi_bad_op weft_fi_check_all(struct weft_fi_ep *ep, const struct weft_fi_rule *rule,
-                                             const struct weft_fi_op *ops, uint32_t n, const struct weft_fi_seg *segs,
-                                             uint32_t num_seg, void **kept, uint32_t *index)
+static inline enum weft_fi_bad_op weft_fi_check_all(struct weft_fi_ep *ep, const struct weft_fi_rule *rule,
+                                                    const struct weft_fi_op *ops, uint32_t n,
+                                                    const struct weft_fi_seg *segs, uint32_t num_seg, void **kept,
+                                                    uint32_t *index)
 {
+    const struct weft_fi_seg *end = segs + num_seg;
+    struct weft_fi_found found = {.num_seg = UINT32_MAX};
     struct weft_fi_list list;
-    for (uint32_t i = 0; i < n; i++) {
-        enum weft_fi_bad_op bad = weft_fi_check(ep, rule, &ops[i], segs, num_seg, &list);
-        if (bad == 0 && i == n - 1 && num_seg != ops[i].num_seg)
-            bad = WEFT_FI_BAD_SEG_LIST;
-        if (bad != 0) {
-            *index = i;
-            return bad;
+    for (uint32_t i = 0; i < n; segs += ops[i++].num_seg) {
+        void *desc = found.desc;
+        if (WEFT_RARELY(segs == end || !weft_fi_alike(&found, &ops[i], segs))) {
+            enum weft_fi_bad_op bad = weft_fi_check(ep, rule, &ops[i], segs, (uint32_t)(end - segs), &list);
+            if (bad != 0) {
+                *index = i;
+                return bad;
+            }
+            desc = list.desc[0];
+            weft_fi_find(&found, ep, rule, &ops[i], segs, desc);
         }
         if (i < WEFT_FI_KEPT)
-            kept[i] = list.desc[0];
-        segs += ops[i].num_seg;
-        num_seg -= ops[i].num_seg;
+            kept[i] = desc;
     }
-    return 0;
+    if (segs == end || n == 0)
+        return 0;
+    *index = n - 1;
+    return WEFT_FI_BAD_SEG_LIST;
 }
 
-/* More than one: all is checked before the first is posted. */
-static int weft_fi_post_all(struct weft_fi_ep *ep, enum weft_fi_kind kind, const struct weft_fi_op *ops, uint32_t n,
-                            const struct weft_fi_seg *segs, uint32_t num_seg, uint32_t *accepted)
+/* Posts what was checked, until the provider takes no more. */
+WEFT_INLINE int weft_fi_post_run(struct weft_fi_ep *ep, enum weft_fi_kind kind, const struct weft_fi_op *ops,
+                                 uint32_t n, const struct weft_fi_seg *segs, void *const *kept, uint32_t *accepted)
 {
     struct weft_fi_list list;
-    void *kept[WEFT_FI_KEPT];
-    int rc = -(int)weft_fi_check_all(ep, &weft_fi_rules[kind], ops, n, segs, num_seg, kept, accepted);
-    if (rc != 0)
-        return rc;
-    for (uint32_t i = 0; i < n && rc == 0; i++) {
+    uint32_t i = 0;
+    int rc = 0;
+    for (; i < n; segs += ops[i++].num_seg) {
         if (ops[i].num_seg == 1 && i < WEFT_FI_KEPT) {
             list.iov[0] = (struct iovec){(void *)(uintptr_t)segs->addr, segs->length};
             list.desc[0] = kept[i];
@@ -299,15 +365,48 @@ static int weft_fi_post_all(struct weft_fi_ep *ep, enum weft_fi_kind kind, const
             weft_fi_gather(ep->domain, segs, ops[i].num_seg, 1, &list);
         }
         rc = weft_fi_post_one(ep, kind, &ops[i], &list);
-        *accepted += rc == 0;
-        segs += ops[i].num_seg;
+        if (WEFT_RARELY(rc != 0))
+            break;
     }
+    *accepted = i;
     return rc;
 }
 
-int weft_fi_post(struct weft_fi_ep *ep, uint32_t kind, const struct weft_fi_op *ops, uint32_t n,
+/* The loop once for each kind, so that it does not ask which for each operation. */
+static int weft_fi_post_kind(struct weft_fi_ep *ep, enum weft_fi_kind kind, const struct weft_fi_op *ops, uint32_t n,
+                             const struct weft_fi_seg *segs, void *const *kept, uint32_t *accepted)
+{
+    switch (kind) {
+    case WEFT_FI_SEND:
+        return weft_fi_post_run(ep, WEFT_FI_SEND, ops, n, segs, kept, accepted);
+    case WEFT_FI_RECV:
+        return weft_fi_post_run(ep, WEFT_FI_RECV, ops, n, segs, kept, accepted);
+    case WEFT_FI_TSEND:
+        return weft_fi_post_run(ep, WEFT_FI_TSEND, ops, n, segs, kept, accepted);
+    case WEFT_FI_TRECV:
+        return weft_fi_post_run(ep, WEFT_FI_TRECV, ops, n, segs, kept, accepted);
+    case WEFT_FI_WRITE:
+        return weft_fi_post_run(ep, WEFT_FI_WRITE, ops, n, segs, kept, accepted);
+    default:
+        return weft_fi_post_run(ep, WEFT_FI_READ, ops, n, segs, kept, accepted);
+    }
+}
+
+/* All is checked before the first is posted. */
+static __attribute__((noinline)) int weft_fi_post_many(struct weft_fi_ep *ep, enum weft_fi_kind kind,
+                                                       const struct weft_fi_op *ops, uint32_t n,
+                                                       const struct weft_fi_seg *segs, uint32_t num_seg,
+                                                       uint32_t *accepted)
+{
+    void *kept[WEFT_FI_KEPT];
+    int rc = -(int)weft_fi_check_all(ep, &weft_fi_rules[kind], ops, n, segs, num_seg, kept, accepted);
+    return rc != 0 ? rc : weft_fi_post_kind(ep, kind, ops, n, segs, kept, accepted);
+}
+
+int weft_fi_post(weft_fi_number number, uint32_t kind, const struct weft_fi_op *ops, uint32_t n,
                  const struct weft_fi_seg *segs, uint32_t num_seg, uint32_t *accepted)
 {
+    struct weft_fi_ep *ep = (struct weft_fi_ep *)number;
     const struct weft_fi_rule *rule = &weft_fi_rules[kind];
     struct weft_fi_list list;
     weft_fi_crossed(&ep->crossings);
@@ -315,7 +414,7 @@ int weft_fi_post(struct weft_fi_ep *ep, uint32_t kind, const struct weft_fi_op *
     if ((ep->caps & rule->caps) != rule->caps)
         return -WEFT_FI_BAD_KIND;
     if (n != 1)
-        return weft_fi_post_all(ep, (enum weft_fi_kind)kind, ops, n, segs, num_seg, accepted);
+        return weft_fi_post_many(ep, (enum weft_fi_kind)kind, ops, n, segs, num_seg, accepted);
     enum weft_fi_bad_op bad = weft_fi_check(ep, rule, ops, segs, num_seg, &list);
     if (bad == 0 && num_seg != ops->num_seg)
         bad = WEFT_FI_BAD_SEG_LIST;

@@ -101,9 +101,9 @@ static int weft_fi_post_patches(struct weft_fi_template *t, const struct weft_fi
     return rc;
 }
 
-int weft_fi_template_post(struct weft_fi_template *t, const struct weft_fi_patch *patches, uint32_t n,
-                          uint32_t *accepted)
+int weft_fi_template_post(weft_fi_number number, const struct weft_fi_patch *patches, uint32_t n, uint32_t *accepted)
 {
+    struct weft_fi_template *t = (struct weft_fi_template *)number;
     *accepted = 0;
     if (__atomic_exchange_n(&t->busy, 1, __ATOMIC_ACQUIRE) != 0)
         return -WEFT_FI_BAD_BUSY;

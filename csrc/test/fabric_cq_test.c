@@ -80,9 +80,9 @@ static void entries_come_in_batches(void)
 
     for (int s = 0; s < 2; s++) {
         fill(90, -1, strides[s]);
-        CHECK_EQ(weft_fi_cq_poll(&tx, got, 70, 0), 70);
-        CHECK_EQ(weft_fi_cq_poll(&tx, got + 70, 30, 0), 20);
-        CHECK_EQ(weft_fi_cq_poll(&tx, got, 100, 1000), 0);
+        CHECK_EQ(weft_fi_cq_poll((weft_fi_number)&tx, got, 70, 0), 70);
+        CHECK_EQ(weft_fi_cq_poll((weft_fi_number)&tx, got + 70, 30, 0), 20);
+        CHECK_EQ(weft_fi_cq_poll((weft_fi_number)&tx, got, 100, 1000), 0);
         for (uint64_t i = 0; i < 70; i++) {
             CHECK_EQ(got[i].id, 1000 + i);
             CHECK_EQ(got[i].data, i);
@@ -101,10 +101,11 @@ static void error_stands_where_it_came(void)
 
     for (int at = 0; at < 60; at++) {
         fill(60, at, sizeof(struct fi_cq_data_entry));
-        int n = weft_fi_cq_poll(&tx, got, 60, 0); /* as a rule up to the error, which ends a read of the queue */
+        int n = weft_fi_cq_poll((weft_fi_number)&tx, got, 60,
+                                0); /* as a rule up to the error, which ends a read of the queue */
         CHECK(n == 60 || n == at);
         if (n < 60)
-            CHECK_EQ(weft_fi_cq_poll(&tx, got + n, 60, 0), 60 - n);
+            CHECK_EQ(weft_fi_cq_poll((weft_fi_number)&tx, got + n, 60, 0), 60 - n);
         for (int i = 0; i < 60; i++) {
             CHECK_EQ(got[i].id, 1000 + i);
             CHECK_EQ(got[i].err, i == at ? FI_ETRUNC : 0);
@@ -132,7 +133,7 @@ static void odd_errors_are_errors(void)
         fill(1, 0, sizeof(struct fi_cq_data_entry));
         queue.err = cases[i].err;
         queue.err_data = cases[i].data;
-        CHECK_EQ(weft_fi_cq_poll(&tx, &got, 1, 0), 1);
+        CHECK_EQ(weft_fi_cq_poll((weft_fi_number)&tx, &got, 1, 0), 1);
         CHECK_EQ(got.err, cases[i].want);
         CHECK(weft_fi_cq_failure(&tx, got.failure, &failure));
         CHECK_EQ(failure.data_size, cases[i].data < WEFT_FI_TEXT ? cases[i].data : WEFT_FI_TEXT);
@@ -145,10 +146,10 @@ static void queue_that_fails_says_so(void)
 
     fill(0, -1, sizeof(struct fi_cq_data_entry));
     queue.rc = -FI_EIO;
-    CHECK_EQ(weft_fi_cq_poll(&tx, &got, 1, 0), -FI_EIO);
-    CHECK_EQ(weft_fi_cq_poll(&tx, NULL, 0, 0), -FI_EIO);
+    CHECK_EQ(weft_fi_cq_poll((weft_fi_number)&tx, &got, 1, 0), -FI_EIO);
+    CHECK_EQ(weft_fi_cq_poll((weft_fi_number)&tx, NULL, 0, 0), -FI_EIO);
     queue.rc = -FI_EAVAIL; /* it has an error, which whoever has room takes */
-    CHECK_EQ(weft_fi_cq_poll(&tx, NULL, 0, 0), 0);
+    CHECK_EQ(weft_fi_cq_poll((weft_fi_number)&tx, NULL, 0, 0), 0);
 }
 
 int main(void)

@@ -1,19 +1,15 @@
 /*
- * What libfabric does without Weft: writes with data from one process to another, in batches, by the same calls.
+ * The ends of a measurement that have nothing of Weft: writes with data from one process to another.
  *
- *   fabric_loop PROVIDER target               tells its address and memory, reads the other's address, and polls
- *   fabric_loop PROVIDER write SIZE N BATCH   does the reverse, writes N times, and prints nanoseconds for each
+ *   fabric_loop PROVIDER target N   tells its address and memory, reads those of N writers, and polls
+ *   fabric_loop PROVIDER write      tells its own, reads its target's, then for each line SIZE BATCH BATCHES writes
+ * that many times, and prints how many nanoseconds a write took
  *
- * Both end with their input. scripts/bench-fabric.sh connects the two, and runs fabric's own in the same way.
+ * Both end with their input. fabric's bench_test.go starts them, and takes turns with the writer.
  */
 #include <errno.h>
 #include <fcntl.h>
-#include <rdma/fabric.h>
 #include <rdma/fi_cm.h>
-#include <rdma/fi_domain.h>
-#include <rdma/fi_endpoint.h>
-#include <rdma/fi_errno.h>
-#include <rdma/fi_rma.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,7 +17,9 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { MEMORY = 16 << 20, MOST = 64 };
+#include "fabric_write.h"
+
+enum { MEMORY = 16 << 20 };
 
 static struct fi_info *info;
 static struct fid_fabric *fabric;
@@ -32,10 +30,10 @@ static struct fid_ep *ep;
 static struct fid_mr *mr;
 static char *memory;
 
-static void must(const char *what, int rc)
+static void must(const char *what, ssize_t rc)
 {
     if (rc < 0) {
-        fprintf(stderr, "%s: %s\n", what, fi_strerror(-rc));
+        fprintf(stderr, "%s: %s\n", what, fi_strerror((int)-rc));
         exit(1);
     }
 }
@@ -78,51 +76,30 @@ static void tell(void)
     fflush(stdout);
 }
 
-static void learn(fi_addr_t *peer, unsigned long long *base, unsigned long long *key)
+static struct weft_test_writes learn(void)
 {
+    struct weft_test_writes w = {.ep = ep, .cq = cq, .desc = fi_mr_desc(mr), .memory = memory};
     char hex[513];
     uint8_t name[257] = {0};
-    if (scanf("%512s %llu %llu", hex, base, key) != 3)
+    unsigned long long base, key;
+    if (scanf("%512s %llu %llu", hex, &base, &key) != 3)
         exit(1);
     for (size_t i = 0; hex[2 * i] != '\0'; i++)
         sscanf(hex + 2 * i, "%2hhx", &name[i]);
-    must("fi_av_insert", fi_av_insert(av, name, 1, peer, 0, NULL) - 1);
-}
-
-static int poll_once(size_t max)
-{
-    struct fi_cq_data_entry entries[MOST];
-    ssize_t n = fi_cq_read(cq, entries, max < MOST ? max : MOST);
-    if (n != -FI_EAGAIN)
-        must("fi_cq_read", (int)n);
-    return n > 0 ? (int)n : 0;
+    must("fi_av_insert", fi_av_insert(av, name, 1, &w.peer, 0, NULL) - 1);
+    w.base = base;
+    w.key = key;
+    return w;
 }
 
 static void serve(void)
 {
     char rest[16];
     fcntl(0, F_SETFL, O_NONBLOCK);
-    for (;;) {
+    do {
         for (int i = 0; i < 10000; i++)
-            poll_once(MOST);
-        if (read(0, rest, sizeof(rest)) == 0)
-            return;
-    }
-}
-
-static void write_batch(fi_addr_t peer, uint64_t base, uint64_t key, size_t size, int batch)
-{
-    for (int posted = 0, done = 0; done < batch;) {
-        while (posted < batch) {
-            ssize_t rc = fi_writedata(ep, memory, size, fi_mr_desc(mr), (uint64_t)posted, peer, base, key,
-                                      (void *)(uintptr_t)(posted + 1));
-            if (rc == -FI_EAGAIN)
-                break;
-            must("fi_writedata", (int)rc);
-            posted++;
-        }
-        done += poll_once((size_t)batch);
-    }
+            must("fi_cq_read", weft_test_poll(cq, WEFT_TEST_MOST));
+    } while (read(0, rest, sizeof(rest)) != 0);
 }
 
 static double now_ns(void)
@@ -132,27 +109,30 @@ static double now_ns(void)
     return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
 }
 
+static void write_as_told(struct weft_test_writes w)
+{
+    int batch, batches;
+    while (scanf("%lu %d %d", &w.size, &batch, &batches) == 3) {
+        must("fi_writedata", weft_test_write_batch(&w, batch)); /* connects, and finds its way back into the caches */
+        double begin = now_ns();
+        must("fi_writedata", weft_test_write_batches(&w, batch, batches));
+        printf("%.2f\n", (now_ns() - begin) / batch / batches);
+        fflush(stdout);
+    }
+}
+
 int main(int argc, char **argv)
 {
-    fi_addr_t peer = 0;
-    unsigned long long base, key;
     if (argc < 3)
         return 2;
     open_all(argv[1]);
     tell();
-    learn(&peer, &base, &key);
-    if (argc < 6) {
-        serve();
+    if (strcmp(argv[2], "write") == 0) {
+        write_as_told(learn());
     } else {
-        size_t size = (size_t)atol(argv[3]);
-        int n = atoi(argv[4]), batch = atoi(argv[5]);
-        write_batch(peer, base, key, size, batch); /* connects, and warms up */
-        for (int i = 0; i < n / 10; i += batch)
-            write_batch(peer, base, key, size, batch);
-        double begin = now_ns();
-        for (int i = 0; i < n; i += batch)
-            write_batch(peer, base, key, size, batch);
-        printf("%.1f\n", (now_ns() - begin) / n);
+        for (int i = 0; i < (argc > 3 ? atoi(argv[3]) : 1); i++)
+            learn();
+        serve();
     }
     fi_close(&ep->fid);
     return 0;

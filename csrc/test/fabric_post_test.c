@@ -7,7 +7,7 @@ static int post(uint32_t kind, uint64_t flags, uint32_t segs)
         .id = 77, .flags = flags, .peer = 3, .data = 9, .remote_addr = 0x1000, .remote_key = 0x55, .num_seg = segs};
     struct weft_fi_seg list[] = {seg(8, 4), seg(16, 4)};
     uint32_t accepted;
-    return weft_fi_post(&ep, kind, &op, 1, list, segs, &accepted);
+    return weft_fi_post((weft_fi_number)&ep, kind, &op, 1, list, segs, &accepted);
 }
 
 static void leanest_call_is_made(void)
@@ -72,7 +72,7 @@ static int post_many(uint32_t n, uint32_t *accepted)
         ops[i] = (struct weft_fi_op){.id = i + 1, .peer = 3, .num_seg = 1};
         list[i] = seg(i, 1);
     }
-    return weft_fi_post(&ep, WEFT_FI_SEND, ops, n, list, n, accepted);
+    return weft_fi_post((weft_fi_number)&ep, WEFT_FI_SEND, ops, n, list, n, accepted);
 }
 
 static void full_queue_is_progressed_and_tried_once_more(void)
@@ -96,6 +96,79 @@ static void full_queue_is_progressed_and_tried_once_more(void)
         CHECK_EQ(fake.posts, takes);
         CHECK_EQ(fake.progressed, 2);
     }
+}
+
+/* A check goes by the operation before: what is in another region, or to another peer, is looked up all the same. */
+static void each_operation_is_checked_as_if_alone(void)
+{
+    enum { N = 100 };
+    static uint8_t second[64];
+    static uint32_t second_key;
+    struct weft_fi_op ops[N];
+    struct weft_fi_seg list[N];
+    uint32_t accepted;
+
+    begin(0);
+    if (second_key == 0)
+        CHECK_EQ(weft_fi_region_add(&domain, (uint64_t)(uintptr_t)second, sizeof(second), &second, &second_key), 0);
+    CHECK_EQ(weft_fi_note(&av, 4, 1), 0);
+    for (uint32_t i = 0; i < N; i++) {
+        ops[i] = (struct weft_fi_op){
+            .id = i + 1, .peer = 3 + i % 3 / 2, .num_seg = 1, .flags = FI_REMOTE_CQ_DATA, .data = i};
+        list[i] = seg(i, 1);
+        if (i % 5 == 0)
+            list[i] =
+                (struct weft_fi_seg){.addr = (uint64_t)(uintptr_t)second + i % 64, .length = 1, .lkey = second_key};
+    }
+    for (uint32_t n = 1; n <= N; n++) { /* the last of each is noted */
+        begin(0);
+        CHECK_EQ(weft_fi_post((weft_fi_number)&ep, WEFT_FI_WRITE, ops, n, list, n, &accepted), 0);
+        CHECK_EQ(accepted, n);
+        CHECK_EQ(fake.posts, (int)n);
+        CHECK_EQ(fake.addr, ops[n - 1].peer);
+        CHECK_EQ(fake.data, n - 1);
+        CHECK_EQ((uint64_t)(uintptr_t)fake.buf, list[n - 1].addr);
+        CHECK(fake.desc == ((n - 1) % 5 == 0 ? (void *)&second : (void *)&memory));
+    }
+
+    static const struct {
+        struct weft_fi_op op;
+        uint64_t offset, length;
+        int bad;
+    } cases[] = {
+        {{.peer = 3, .num_seg = 1, .flags = FI_MULTI_RECV}, 0, 1, WEFT_FI_BAD_FLAGS},
+        {{.peer = 5, .num_seg = 1}, 0, 1, WEFT_FI_BAD_PEER},
+        {{.peer = 3, .num_seg = 1}, 256, 1, WEFT_FI_BAD_BOUNDS},
+        {{.peer = 3, .num_seg = 1}, (uint64_t)-1, 1, WEFT_FI_BAD_BOUNDS},
+        {{.peer = 3, .num_seg = 1}, 8, UINT64_MAX, WEFT_FI_BAD_BOUNDS},
+        {{.peer = 3, .num_seg = 1}, 0, 129, WEFT_FI_BAD_LENGTH},
+        {{.peer = 3, .num_seg = 1, .flags = FI_INJECT}, 0, 17, WEFT_FI_BAD_INJECT},
+        {{.peer = 3, .num_seg = 2}, 0, 1, WEFT_FI_BAD_SEG_LIST},
+        {{.peer = 3, .num_seg = 0}, 0, 1, WEFT_FI_BAD_SEG_LIST}, /* one is left over */
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct weft_fi_op bad[3] = {ops[1], ops[1], cases[i].op};
+        struct weft_fi_seg its[3] = {list[1], list[1], seg(cases[i].offset, cases[i].length)};
+        begin(0);
+        CHECK_EQ(weft_fi_post((weft_fi_number)&ep, WEFT_FI_WRITE, bad, 3, its, 3, &accepted), -cases[i].bad);
+        CHECK_EQ(accepted, 2);
+        CHECK_EQ(fake.posts, 0);
+    }
+    struct weft_fi_op same[4] = {ops[1], ops[1], ops[1], ops[1]};
+    struct weft_fi_seg its[4] = {list[1], list[1], list[1], list[1]};
+    begin(0); /* a list that ends early */
+    CHECK_EQ(weft_fi_post((weft_fi_number)&ep, WEFT_FI_WRITE, same, 4, its, 2, &accepted), -WEFT_FI_BAD_SEG_LIST);
+    CHECK_EQ(accepted, 2);
+    its[3].lkey += 1u << WEFT_FI_INDEX_BITS; /* the key of a region that is closed, of the same memory */
+    CHECK_EQ(weft_fi_post((weft_fi_number)&ep, WEFT_FI_WRITE, same, 4, its, 4, &accepted), -WEFT_FI_BAD_LKEY);
+    CHECK_EQ(accepted, 3);
+    same[2].num_seg = 2; /* its second segment */
+    CHECK_EQ(weft_fi_post((weft_fi_number)&ep, WEFT_FI_WRITE, same, 3, its, 4, &accepted), -WEFT_FI_BAD_LKEY);
+    CHECK_EQ(accepted, 2);
+    weft_fi_note(&av, 4, 0);
+    begin(0); /* a peer that is gone since */
+    CHECK_EQ(weft_fi_post((weft_fi_number)&ep, WEFT_FI_WRITE, ops, 4, list, 4, &accepted), -WEFT_FI_BAD_PEER);
+    CHECK_EQ(accepted, 2);
 }
 
 static void queue_of_both_directions_is_read_once(void)
@@ -214,6 +287,7 @@ int main(void)
     RUN(leanest_call_is_made);
     RUN(write_names_all_its_bytes);
     RUN(full_queue_is_progressed_and_tried_once_more);
+    RUN(each_operation_is_checked_as_if_alone);
     RUN(queue_of_both_directions_is_read_once);
     RUN(other_errors_stop_the_batch);
     RUN(context_is_a_slot);

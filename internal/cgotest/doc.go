@@ -1,3 +1,3 @@
 // Package cgotest has the C of tests, since cgo is not allowed in test files: the null provider, a verbs context without a
-// device ([Null]), where the verbs binding is part of the build; and for fabric's tests [SetInfoMode].
+// device ([Null]), where the verbs binding is part of the build; and for fabric's tests [SetInfoMode] and [Writes].
 package cgotest
