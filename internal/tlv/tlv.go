@@ -82,24 +82,24 @@ func (f *Format) Parse(message []byte, visit func(typ uint16, value []byte) erro
 	var seen uint64
 	for len(rest) > 0 {
 		if len(rest) < fieldSize {
-			return f.refuse("%d bytes follow the last field", len(rest))
+			return f.Refuse("%d bytes follow the last field", len(rest))
 		}
 		typ := binary.BigEndian.Uint16(rest)
 		size := int(binary.BigEndian.Uint16(rest[2:]))
 		if size > len(rest)-fieldSize {
-			return f.refuse("field %#x says %d bytes, %d are left", typ, size, len(rest)-fieldSize)
+			return f.Refuse("field %#x says %d bytes, %d are left", typ, size, len(rest)-fieldSize)
 		}
 		value := rest[fieldSize : fieldSize+size : fieldSize+size]
 		rest = rest[fieldSize+size:]
 		at := slices.Index(f.Known, typ)
 		if at < 0 {
 			if typ&Required != 0 {
-				return f.refuse("field %#x must be understood and is not known to version %d", typ, f.Version)
+				return f.Refuse("field %#x must be understood and is not known to version %d", typ, f.Version)
 			}
 			continue
 		}
 		if seen&(1<<at) != 0 {
-			return f.refuse("field %#x comes twice", typ)
+			return f.Refuse("field %#x comes twice", typ)
 		}
 		seen |= 1 << at
 		if err := visit(typ, value); err != nil {
@@ -113,22 +113,23 @@ func (f *Format) Parse(message []byte, visit func(typ uint16, value []byte) erro
 func (f *Format) header(message []byte) ([]byte, error) {
 	switch {
 	case len(message) < headerSize:
-		return nil, f.refuse("%d bytes are less than a header of %d", len(message), headerSize)
+		return nil, f.Refuse("%d bytes are less than a header of %d", len(message), headerSize)
 	case [4]byte(message[:4]) != f.Magic:
-		return nil, f.refuse("starts with %q, not %q", message[:4], f.Magic[:])
+		return nil, f.Refuse("starts with %q, not %q", message[:4], f.Magic[:])
 	case message[5] > f.Version:
-		return nil, f.refuse("needs version %d, this is version %d", message[5], f.Version)
+		return nil, f.Refuse("needs version %d, this is version %d", message[5], f.Version)
 	case message[5] > message[4]:
-		return nil, f.refuse("version %d says that version %d is needed", message[4], message[5])
+		return nil, f.Refuse("version %d says that version %d is needed", message[4], message[5])
 	case message[6] != 0 || message[7] != 0:
-		return nil, f.refuse("reserved bytes are not zero")
+		return nil, f.Refuse("reserved bytes are not zero")
 	}
 	if size := binary.BigEndian.Uint32(message[8:]); uint64(size) != uint64(len(message)) {
-		return nil, f.refuse("says %d bytes, has %d", size, len(message))
+		return nil, f.Refuse("says %d bytes, has %d", size, len(message))
 	}
 	return message[headerSize:], nil
 }
 
-func (f *Format) refuse(format string, args ...any) error {
+// Refuse makes the error of a message that says something impossible.
+func (f *Format) Refuse(format string, args ...any) error {
 	return &Error{Format: f.Name, Reason: fmt.Sprintf(format, args...)}
 }

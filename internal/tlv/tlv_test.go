@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -93,6 +94,61 @@ func TestVisitErrorIsReturned(t *testing.T) {
 	mine := errors.New("mine")
 	err := format.Parse(message(1, ""), func(uint16, []byte) error { return mine })
 	require.ErrorIs(t, err, mine)
+}
+
+func TestFields(t *testing.T) {
+	table := tlv.Format{Name: "table", Magic: [4]byte{'T', 'E', 'S', 'T'}, Version: 1, MinVersion: 1,
+		Known: []uint16{tlv.Required | 1, tlv.Required | 2, tlv.Required | 3, tlv.Required | 4, tlv.Required | 5, 6}}
+	type values struct {
+		one   uint8
+		two   uint16
+		four  uint32
+		eight uint64
+		two2  [2]byte
+		text  string
+	}
+	read := func(b []byte) (v values, err error) {
+		f := tlv.Fields{Format: &table}
+		return v, f.Parse(b, func(typ uint16, value []byte) {
+			switch typ &^ tlv.Required {
+			case 1:
+				v.one = f.Uint8(typ, value)
+			case 2:
+				v.two = f.Uint16(typ, value)
+			case 3:
+				v.four = f.Uint32(typ, value)
+			case 4:
+				v.eight = f.Uint64(typ, value)
+			case 5:
+				f.Copy(typ, v.two2[:], value)
+			case 6:
+				v.text = f.Text(typ, value, 3)
+			}
+		})
+	}
+	whole := tlv.AppendField(table.Begin(nil), tlv.Required|1, []byte{7})
+	whole = tlv.AppendUint16(whole, tlv.Required|2, 0x1234)
+	whole = tlv.AppendUint32(whole, tlv.Required|3, 0x12345678)
+	whole = tlv.AppendUint64(whole, tlv.Required|4, 0x123456789abcdef0)
+	missing := slices.Clone(whole)
+	whole = tlv.AppendField(whole, tlv.Required|5, []byte("ab"))
+	got, err := read(tlv.Finish(slices.Clone(whole)))
+	require.NoError(t, err, "the text is optional")
+	require.Equal(t, values{7, 0x1234, 0x12345678, 0x123456789abcdef0, [2]byte{'a', 'b'}, ""}, got)
+	got, err = read(tlv.Finish(tlv.AppendField(slices.Clone(whole), 6, []byte("abc"))))
+	require.NoError(t, err)
+	require.Equal(t, "abc", got.text)
+
+	for text, message := range map[string][]byte{
+		"table: 4 of 5 fields are there":           missing,
+		"table: field 0x8005 has 3 bytes, not 2":   tlv.AppendField(slices.Clone(missing), tlv.Required|5, []byte("abc")),
+		"table: field 0x6 has 4 bytes, not 0 to 3": tlv.AppendField(slices.Clone(whole), 6, []byte("abcd")),
+		"table: field 0x6 is no text":              tlv.AppendField(slices.Clone(whole), 6, []byte{0xff}),
+		"table: field 0x8005 comes twice":          tlv.AppendField(slices.Clone(whole), tlv.Required|5, []byte("ab")),
+	} {
+		_, err := read(tlv.Finish(message))
+		require.EqualError(t, err, text)
+	}
 }
 
 func TestOversizedFieldPanics(t *testing.T) {
