@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/weftrdma/weft/fabric"
-	"github.com/weftrdma/weft/internal/process"
+	"github.com/weftrdma/weft/transferengine/internal/liveness"
 	"github.com/weftrdma/weft/transferengine/rail"
 )
 
@@ -36,11 +36,10 @@ type conn struct {
 	messagesTold, messagesTaken uint64
 	mayMessage, messaged        uint64 // messages that the peer lets us send, and those that were
 	messageWindow               uint64
-	lastHeard, lastSpoke        time.Time
-	sentinel                    process.Sentinel // of the peer's process, nil if it is not on this host
-	cause                       error            // from when it is given up, as what follows
-	report                      bool             // a PeerDown is due
-	silent                      bool             // the peer cannot be told, or will not answer
+	signs                       liveness.Signs
+	cause                       error // from when it is given up, as what follows
+	report                      bool  // a PeerDown is due
+	silent                      bool  // the peer cannot be told, or will not answer
 	deadline                    time.Time
 	farewell                    bye // what the peer is to be told
 	// Our farewell was posted, and before the peer's came; it was sent; the peer's came.
@@ -59,8 +58,8 @@ const (
 // railEffects is what the handshake makes happen to a rail.
 type railEffects struct{ *Rail }
 
-// open implements [effects].
-func (r railEffects) open(id rail.PeerID, to address) (half, error) {
+// Open implements [handshake.Effects].
+func (r railEffects) Open(id rail.PeerID, to address) (half, error) {
 	if need := r.cfg.perPeer(); r.room < need {
 		return half{}, fmt.Errorf("%s: no room for another peer: each takes %d of the completion queue's %d; raise "+
 			"Config.CompletionDepth, or lower WriteDepth or Immediates: %w", r.name, need, r.cfg.CompletionDepth,
@@ -111,8 +110,8 @@ func (r *Rail) tagged(t tag) *conn {
 	return nil
 }
 
-// connect implements [effects].
-func (r railEffects) connect(id rail.PeerID, other half) error {
+// Connect implements [handshake.Effects].
+func (r railEffects) Connect(id rail.PeerID, _ address, other half) error {
 	c := r.peers[id]
 	c.theirs, c.virtual, c.longest = other.tag, other.virtual, min(int(other.message), r.caps.MaxSend)
 	c.granted, c.window = uint64(other.immediates), uint64(other.immediates)
@@ -123,14 +122,12 @@ func (r railEffects) connect(id rail.PeerID, other half) error {
 			return err
 		}
 	}
-	if other.process.Visible(r.process) {
-		c.sentinel = process.Watch(other.process)
-	}
+	c.signs.Watch(other.process, r.process)
 	return nil
 }
 
-// send implements [effects].
-func (r railEffects) send(to address, message []byte) (bool, error) {
+// Send implements [handshake.Effects].
+func (r railEffects) Send(to address, message []byte) (bool, error) {
 	if to.provider != r.self.provider {
 		return false, r.otherProvider(to)
 	}
@@ -152,38 +149,30 @@ func (r *Rail) otherProvider(to address) error {
 		"provider", r.name, to.provider, to.text)
 }
 
-// up implements [effects].
-func (r railEffects) up(id rail.PeerID, incarnation rail.Incarnation) {
+// Up implements [handshake.Effects].
+func (r railEffects) Up(id rail.PeerID, _ address, incarnation rail.Incarnation) {
 	c := r.peers[id]
 	c.state = connUp
 	c.allowance = maxPosted
-	c.lastHeard, c.lastSpoke = r.now, r.now
 	if r.traits.source {
 		r.bySource[c.remote.addr] = c
 	}
-	first := r.now.Add(r.cfg.Heartbeat)
-	if c.sentinel != nil {
-		first = earlier(first, r.now.Add(process.Interval))
-	}
-	r.watchAt = earlier(r.watchAt, first)
-	r.mu.Lock()
-	r.infos[id] = rail.PeerInfo{Incarnation: incarnation, Address: c.peer.append(nil), Name: c.peer.text}
-	r.mu.Unlock()
-	r.emit(rail.Event{Kind: rail.PeerUp, Peer: id})
+	r.vigil.Meet(r.now, &c.signs)
+	r.outbox.Up(id, rail.PeerInfo{Incarnation: incarnation, Address: c.peer.append(nil), Name: c.peer.text})
 }
 
-// abandon implements [effects].
-func (r railEffects) abandon(id rail.PeerID) {
+// Abandon implements [handshake.Effects].
+func (r railEffects) Abandon(id rail.PeerID) {
 	c := r.peers[id]
 	delete(r.peers, id) // it may get another
 	r.giveUp(c, nil, 0)
 }
 
-// down implements [effects].
-func (r railEffects) down(id rail.PeerID, cause error) {
+// Down implements [handshake.Effects].
+func (r railEffects) Down(id rail.PeerID, cause error) {
 	c := r.peers[id]
 	if c == nil { // it could not be given another half
-		r.emit(rail.Event{Kind: rail.PeerDown, Peer: id, Err: cause})
+		r.outbox.Emit(rail.Event{Kind: rail.PeerDown, Peer: id, Err: cause})
 		return
 	}
 	c.report = true

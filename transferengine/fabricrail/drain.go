@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/weftrdma/weft/transferengine/internal/liveness"
 	"github.com/weftrdma/weft/transferengine/rail"
 )
 
@@ -15,9 +16,9 @@ import (
 func (r *Rail) fail(c *conn, cause error, farewell bye) {
 	switch c.state {
 	case connConnecting:
-		r.handshake.fail(c.id, cause)
+		r.handshake.Fail(c.id, cause)
 	case connUp:
-		r.handshake.forget(c.id)
+		r.handshake.Forget(c.id)
 		c.report = true
 		r.giveUp(c, cause, farewell)
 	}
@@ -65,10 +66,10 @@ func (r *Rail) reap() (next time.Time) {
 				continue
 			}
 			if !c.parting {
-				next = earlier(next, r.now.Add(time.Millisecond))
+				next = liveness.Earlier(next, r.now.Add(time.Millisecond))
 			}
 		}
-		next = earlier(next, c.deadline)
+		next = liveness.Earlier(next, c.deadline)
 	}
 	return next
 }
@@ -78,7 +79,7 @@ func (r *Rail) flush(c *conn) {
 	for place := range r.operations.table {
 		if o := &r.operations.table[place]; o.conn == c {
 			c.unsure = true
-			r.emit(rail.Event{Kind: rail.Completed, Peer: c.id, Token: o.token, Err: rail.ErrFlushed})
+			r.outbox.Emit(rail.Event{Kind: rail.Completed, Peer: c.id, Token: o.token, Err: rail.ErrFlushed})
 			r.operations.remove(uint32(place))
 		}
 	}
@@ -101,7 +102,7 @@ func (r *Rail) bury(c *conn) {
 		delete(r.peers, c.id)
 	}
 	if c.report {
-		r.emit(rail.Event{Kind: rail.PeerDown, Peer: c.id, Err: c.cause, Proven: r.proven(c)})
+		r.outbox.Emit(rail.Event{Kind: rail.PeerDown, Peer: c.id, Err: c.cause, Proven: r.proven(c)})
 	}
 }
 
@@ -113,10 +114,7 @@ func (r *Rail) proven(c *conn) bool {
 
 // release gives back what the connection has.
 func (c *conn) release() error {
-	if c.sentinel != nil {
-		c.sentinel.Close()
-		c.sentinel = nil
-	}
+	c.signs.Close()
 	keys := c.keys
 	c.keys = nil
 	return keys.close()
@@ -131,7 +129,7 @@ func (r *Rail) Disconnect(now time.Time, peer rail.PeerID) {
 	}
 	cause := fmt.Errorf("%s: %v was disconnected: %w", r.name, c.peer, net.ErrClosed)
 	if c.state == connConnecting {
-		r.handshake.forget(peer)
+		r.handshake.Forget(peer)
 		c.report = true
 		r.giveUp(c, cause, 0)
 		return
@@ -153,12 +151,4 @@ func (r *Rail) cutOff() {
 			r.say(c, controlBye, uint64(byeCut), nil)
 		}
 	}
-}
-
-// earlier is the earlier of two times, of which the zero time is never.
-func earlier(a, b time.Time) time.Time {
-	if a.IsZero() || !b.IsZero() && b.Before(a) {
-		return b
-	}
-	return a
 }

@@ -45,7 +45,7 @@ func (r *Rail) say(c *conn, kind controlKind, value uint64, data []byte) bool {
 		return false
 	}
 	if sent {
-		c.told, c.messagesTold, c.lastSpoke = m.immediates, m.messages, r.now
+		c.told, c.messagesTold, c.signs.Spoke = m.immediates, m.messages, r.now
 	}
 	return sent
 }
@@ -84,8 +84,8 @@ func (r *Rail) message(id workID, x *fabric.Completion) {
 		return
 	}
 	if !x.Failed() && x.Length > 0 {
-		if m := r.mailbox.received(i, x.Length); m[0] == helloFormat.Magic[0] {
-			r.handshake.receive(r.now, m)
+		if m := r.mailbox.received(i, x.Length); m[0] == wire.Hello[0] {
+			r.handshake.Handle(r.now, m, nil)
 		} else {
 			r.controlled(m)
 		}
@@ -125,7 +125,7 @@ func (r *Rail) obey(c *conn, m control, data []byte) error {
 		}
 		c.messagesTaken++
 		if c.state == connUp {
-			r.emit(rail.Event{Kind: rail.Message, Peer: c.id, Data: bytes.Clone(data[:m.value])})
+			r.outbox.Emit(rail.Event{Kind: rail.Message, Peer: c.id, Data: bytes.Clone(data[:m.value])})
 			r.grant(c)
 		}
 	case controlBye:

@@ -89,7 +89,7 @@ func (r *Rail) forbidden(c *conn, o *rail.Op) bool {
 		return false
 	}
 	c.allowance--
-	r.emit(rail.Event{Kind: rail.Completed, Peer: c.id, Token: o.Token, Err: fmt.Errorf("%s: operation of kind %d on %v: %w: "+
+	r.outbox.Emit(rail.Event{Kind: rail.Completed, Peer: c.id, Token: o.Token, Err: fmt.Errorf("%s: operation of kind %d on %v: %w: "+
 		"the key %#x does not permit it", r.name, o.Kind, c.peer, rail.ErrAccess, o.RemoteKey)})
 	return true
 }
@@ -181,7 +181,7 @@ func (r *Rail) posted(c *conn, ops []rail.Op) {
 	for i := range ops {
 		if ops[i].HasImm {
 			c.used++
-			c.lastSpoke = r.now
+			c.signs.Spoke = r.now
 		}
 	}
 }

@@ -13,6 +13,9 @@ import (
 	"github.com/weftrdma/weft/fabric"
 	"github.com/weftrdma/weft/internal/life"
 	"github.com/weftrdma/weft/internal/process"
+	"github.com/weftrdma/weft/transferengine/internal/handshake"
+	"github.com/weftrdma/weft/transferengine/internal/liveness"
+	"github.com/weftrdma/weft/transferengine/internal/outbox"
 	"github.com/weftrdma/weft/transferengine/rail"
 )
 
@@ -32,7 +35,7 @@ type Rail struct {
 	cq     *fabric.CQ
 	ep     *fabric.Endpoint
 
-	handshake  *handshake
+	handshake  *handshake.Machine[address, half]
 	mailbox    mailbox
 	operations operations
 	remotes    map[string]*remote // endpoints in the address vector, by name
@@ -46,14 +49,10 @@ type Rail struct {
 
 	// One turn's.
 	now         time.Time
-	lastTurn    time.Time
-	touched     bool      // since the last turn
-	starved     bool      // Post took less than it could, for this turn had its share
-	watchAt     time.Time // when the next heartbeat or silence can be due
-	events      []rail.Event
-	filled      int
-	held        []rail.Event // what did not fit, from heldAt on
-	heldAt      int
+	touched     bool // since the last turn
+	starved     bool // Post took less than it could, for this turn had its share
+	outbox      outbox.Outbox
+	vigil       liveness.Vigil
 	completions [64]fabric.Completion
 	at, end     int // of these, the next that is to be taken, and how many there are
 	ops         []fabric.Op
@@ -63,9 +62,6 @@ type Rail struct {
 	crosser crosser
 	polling polling
 	posting posting
-
-	mu    sync.Mutex
-	infos map[rail.PeerID]rail.PeerInfo // of the peers that are up
 
 	registering sync.Mutex
 	keyCount    atomic.Uint32 // of registrations, see newKey
@@ -82,7 +78,7 @@ func (cfg Config) Open(incarnation rail.Incarnation) (rail.Rail, error) {
 	}
 	r := &Rail{cfg: cfg, name: "fabric:" + cfg.Provider, remotes: make(map[string]*remote),
 		peers: make(map[rail.PeerID]*conn), bySource: make(map[fabric.Addr]*conn),
-		infos: make(map[rail.PeerID]rail.PeerInfo), ops: make([]fabric.Op, 0, maxPosted), segs: make([]fabric.Seg, 0, maxPosted),
+		ops: make([]fabric.Op, 0, maxPosted), segs: make([]fabric.Seg, 0, maxPosted),
 		room: cfg.CompletionDepth - ownCompletions}
 	err := r.setUp(incarnation)
 	if err == nil {
@@ -128,8 +124,12 @@ func (r *Rail) setUp(incarnation rail.Incarnation) (err error) {
 	}
 	r.keyCount.Store(uint32(random()))
 	r.generation = uint32(random())
-	r.handshake = newHandshake(r.self, incarnation, timing{retry: time.Millisecond, first: r.cfg.HandshakeInterval,
-		most: 20 * r.cfg.HandshakeInterval, accept: r.cfg.AcceptTimeout}, random, railEffects{r})
+	r.vigil = liveness.Vigil{Heartbeat: r.cfg.Heartbeat, Timeout: r.cfg.PeerTimeout}
+	r.handshake = handshake.New(handshake.Config[address, half]{
+		Wire: &wire, Self: r.self, Incarnation: incarnation, Nonce: random, Effects: railEffects{r},
+		Timing: handshake.Timing{First: r.cfg.HandshakeInterval, Most: 20 * r.cfg.HandshakeInterval, Retry: time.Millisecond,
+			Accept: r.cfg.AcceptTimeout},
+	})
 	return nil
 }
 
@@ -237,18 +237,14 @@ func (r *Rail) Caps() rail.Caps { return r.caps }
 func (r *Rail) Address() []byte { return r.self.append(nil) }
 
 // Peer implements [rail.Rail].
-func (r *Rail) Peer(id rail.PeerID) rail.PeerInfo {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.infos[id]
-}
+func (r *Rail) Peer(id rail.PeerID) rail.PeerInfo { return r.outbox.Peer(id) }
 
 // Ignored returns how many messages of the handshake were malformed, forged, or came when they could change nothing.
-func (r *Rail) Ignored() uint64 { return r.handshake.ignored.Load() }
+func (r *Rail) Ignored() uint64 { return r.handshake.Ignored() }
 
 // Arm implements [rail.Rail].
 func (r *Rail) Arm() (ready bool) {
-	if r.touched || r.starved || r.heldAt < len(r.held) || r.at < r.end || r.sleep.stashed() {
+	if r.touched || r.starved || r.outbox.Holding() || r.at < r.end || r.sleep.stashed() {
 		return true
 	}
 	r.sleep.arm(len(r.peers) > 0)

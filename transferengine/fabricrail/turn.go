@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/weftrdma/weft/fabric"
-	"github.com/weftrdma/weft/internal/process"
+	"github.com/weftrdma/weft/transferengine/internal/liveness"
 	"github.com/weftrdma/weft/transferengine/rail"
 )
 
@@ -22,24 +22,22 @@ func (r *Rail) Connect(now time.Time, to []byte, deadline time.Time) (rail.PeerI
 	if a.provider != r.self.provider {
 		return 0, r.otherProvider(a)
 	}
-	return r.handshake.connect(now, a, deadline)
+	return r.handshake.Connect(now, a, deadline)
 }
 
 // Turn implements [rail.Rail].
 func (r *Rail) Turn(now time.Time, events []rail.Event) (n int, next time.Time) {
 	r.begin(now, events)
 	more := r.poll()
-	r.handshake.tick(now)
-	if !r.watchAt.IsZero() && !now.Before(r.watchAt) {
+	r.handshake.Turn(now)
+	if r.vigil.Due(now) {
 		r.watch()
 	}
-	next = earlier(earlier(r.reap(), r.handshake.next()), r.watchAt)
+	next = liveness.Earlier(liveness.Earlier(r.reap(), r.handshake.Next()), r.vigil.Next())
 	if more {
 		next = now
 	}
-	r.events = nil
-	r.forget(events[:r.filled])
-	return r.filled, next
+	return r.outbox.End(), next
 }
 
 // touch notes that something was done between two turns, which may be due sooner than what the last turn said.
@@ -47,50 +45,22 @@ func (r *Rail) touch(now time.Time) { r.now, r.touched = now, true }
 
 // begin starts a turn with the events that the last one had no room for.
 func (r *Rail) begin(now time.Time, events []rail.Event) {
-	// While nobody took turns nobody listened: that was not the peers' silence.
-	pause := now.Sub(r.lastTurn)
-	late := pause > r.cfg.PeerTimeout/2 && !r.lastTurn.IsZero()
+	pause := r.vigil.Turn(now)
 	for _, c := range r.conns {
 		if c != nil {
 			c.allowance = maxPosted
-			if late {
-				c.lastHeard = c.lastHeard.Add(pause)
-			}
+			c.signs.Heard = c.signs.Heard.Add(pause)
 		}
 	}
-	r.now, r.lastTurn, r.events, r.touched, r.starved = now, now, events, false, false
-	r.filled = copy(events, r.held[r.heldAt:])
-	if r.heldAt += r.filled; r.heldAt == len(r.held) {
-		r.held, r.heldAt = r.held[:0], 0
-	}
-}
-
-// emit reports an event, in this turn or the next.
-func (r *Rail) emit(e rail.Event) {
-	if r.filled < len(r.events) {
-		r.events[r.filled] = e
-		r.filled++
-		return
-	}
-	r.held = append(r.held, e)
-}
-
-// forget removes what Peer says of the peers whose end is reported.
-func (r *Rail) forget(events []rail.Event) {
-	for i := range events {
-		if events[i].Kind == rail.PeerDown {
-			r.mu.Lock()
-			delete(r.infos, events[i].Peer)
-			r.mu.Unlock()
-		}
-	}
+	r.now, r.touched, r.starved = now, false, false
+	r.outbox.Begin(events)
 }
 
 // poll takes completions until there are none, the events are full, or it was enough for a turn. It returns true if it
 // stopped before there were none.
 func (r *Rail) poll() (more bool) {
 	for polled := 0; polled < maxPolled; polled++ {
-		if r.filled == len(r.events) {
+		if r.outbox.Full() {
 			return true
 		}
 		if r.at == r.end {
@@ -146,19 +116,19 @@ func (r *Rail) operated(id workID, x *fabric.Completion) {
 	e := rail.Event{Kind: rail.Completed, Peer: c.id, Token: o.token}
 	r.operations.remove(id.place())
 	if !x.Failed() {
-		r.emit(e)
+		r.outbox.Emit(e)
 		return
 	}
 	cause := r.cq.Err(x)
 	if r.refusedBy(cause) {
 		e.Err = fmt.Errorf("%s: operation on %v: %w: %w; a peer whose process ends also answers so", r.name, c.peer,
 			rail.ErrAccess, cause)
-		r.emit(e)
+		r.outbox.Emit(e)
 		return
 	}
 	c.unsure = true
 	e.Err = fmt.Errorf("%s: operation on %v: %w: %w", r.name, c.peer, rail.ErrPeerGone, cause)
-	r.emit(e)
+	r.outbox.Emit(e)
 	r.lost(c, e.Err)
 }
 
@@ -174,7 +144,7 @@ func (r *Rail) immediate(x *fabric.Completion) {
 	case r.traits.source:
 		c = r.bySource[x.Source]
 	default:
-		r.emit(rail.Event{Kind: rail.Immediate, Imm: uint32(x.Data)})
+		r.outbox.Emit(rail.Event{Kind: rail.Immediate, Imm: uint32(x.Data)})
 		return
 	}
 	if c == nil {
@@ -184,47 +154,31 @@ func (r *Rail) immediate(x *fabric.Completion) {
 	c.taken++
 	if c.state == connUp {
 		c.offered++
-		r.emit(rail.Event{Kind: rail.Immediate, Peer: c.id, Imm: uint32(x.Data)})
+		r.outbox.Emit(rail.Event{Kind: rail.Immediate, Peer: c.id, Imm: uint32(x.Data)})
 		r.grant(c)
 	}
 }
 
 // heard notes that something came from the peer, which proves also that it is connected.
 func (r *Rail) heard(c *conn) {
-	c.lastHeard = r.now
+	c.signs.Heard = r.now
 	if c.state == connConnecting {
-		r.handshake.proven(c.id)
+		r.handshake.Proven(c.id)
 	}
 }
 
-// watch sends the heartbeats that are due and gives up the peers whose process has ended, or that were silent for too long
-// without a process that the kernel vouches for. Everything that has come was taken before, or it is not the time to judge.
+// watch sends the heartbeats that are due, and gives up the peers of whom nothing more will come.
 func (r *Rail) watch() {
-	r.watchAt = time.Time{}
-	drained := r.at == r.end && r.filled < len(r.events)
+	drained := r.at == r.end && !r.outbox.Full()
+	r.vigil.Begin()
 	for _, c := range r.conns {
 		if c == nil || c.state != connUp {
 			continue
 		}
-		silence := r.now.Sub(c.lastHeard)
-		switch {
-		case drained && c.sentinel != nil && c.sentinel.Ended():
-			r.lost(c, fmt.Errorf("%s: %v: %w: its process has ended", r.name, c.peer, rail.ErrPeerGone))
-			continue
-		case c.sentinel == nil && silence >= r.cfg.PeerTimeout && drained:
-			r.lost(c, fmt.Errorf("%s: %v: %w: nothing came from it for %v", r.name, c.peer, rail.ErrPeerGone, silence))
-			continue
-		case r.now.Sub(c.lastSpoke) >= r.cfg.Heartbeat:
-			r.say(c, controlStatus, 0, nil)
-		}
-		r.watchAt = earlier(r.watchAt, c.lastSpoke.Add(r.cfg.Heartbeat))
-		if c.sentinel != nil {
-			r.watchAt = earlier(r.watchAt, r.now.Add(process.Interval))
-		} else {
-			r.watchAt = earlier(r.watchAt, c.lastHeard.Add(r.cfg.PeerTimeout))
+		speak := func() { r.say(c, controlStatus, 0, nil) }
+		if gone := r.vigil.Look(r.now, &c.signs, drained, speak); gone != nil {
+			r.lost(c, fmt.Errorf("%s: %v: %w: %w", r.name, c.peer, rail.ErrPeerGone, gone))
 		}
 	}
-	if soon := r.now.Add(min(r.cfg.Heartbeat/4, process.Interval)); !r.watchAt.IsZero() && r.watchAt.Before(soon) {
-		r.watchAt = soon // many peers are looked at together
-	}
+	r.vigil.End(r.now)
 }

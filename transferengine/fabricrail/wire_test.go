@@ -3,8 +3,6 @@ package fabricrail
 import (
 	"bytes"
 	"encoding/hex"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -12,87 +10,53 @@ import (
 
 	"github.com/weftrdma/weft/internal/process"
 	"github.com/weftrdma/weft/internal/tlv"
+	"github.com/weftrdma/weft/internal/tlv/tlvtest"
+	"github.com/weftrdma/weft/transferengine/internal/handshake"
 	"github.com/weftrdma/weft/transferengine/rail"
 )
 
 func testHello() *hello {
 	return &hello{
-		from: address{provider: "tcp;ofi_rxm", name: "\x02\x00\x44\x3f\x7f\x00\x00\x01\x00\x00\x00\x00\x00\x00\x00\x00",
+		From: address{provider: "tcp;ofi_rxm", name: "\x02\x00\x44\x3f\x7f\x00\x00\x01\x00\x00\x00\x00\x00\x00\x00\x00",
 			text: "127.0.0.1:17471", key: 0x1234567},
-		to: 0x89abcdef, incarnation: rail.Incarnation{0: 1, 15: 16}, nonce: 0xfedcba9876543210, attempt: 3,
-		holds: 0x0123456789abcdef, ackWanted: true,
-		half: half{tag: 0x00305007, immediates: 256, messages: 16, message: 608},
+		To: 0x89abcdef, Incarnation: rail.Incarnation{0: 1, 15: 16}, Nonce: 0xfedcba9876543210, Attempt: 3,
+		Holds: 0x0123456789abcdef, AckWanted: true,
+		Half: half{tag: 0x00305007, immediates: 256, messages: 16, message: 608},
 	}
 }
 
-func testRefusal() *refusal {
-	return &refusal{to: 0x1234567, answers: 0xfedcba9876543210, reason: reasonNoRoom, text: "no room"}
+func testRefusal() *handshake.Refusal[address] {
+	return &handshake.Refusal[address]{To: 0x1234567, Answers: 0xfedcba9876543210, Reason: handshake.NoRoom, Text: "no room"}
 }
 
-// golden are the bytes that never change. Hexadecimal, with blanks and lines as one likes.
-func golden(t *testing.T, name string) []byte {
-	text, err := os.ReadFile(filepath.Join("../../testdata/wire/v1", name))
-	require.NoError(t, err)
-	b, err := hex.DecodeString(strings.Join(strings.Fields(string(text)), ""))
-	require.NoError(t, err)
-	return b
-}
+var (
+	hellos    = tlvtest.Codec[*hello]{Append: wire.AppendHello, Parse: wire.ParseHello}
+	refusals  = tlvtest.Codec[*handshake.Refusal[address]]{Append: wire.AppendRefusal, Parse: wire.ParseRefusal}
+	addresses = tlvtest.Codec[address]{Append: wire.AppendAddress, Parse: parseAddress}
+)
 
 func TestGolden(t *testing.T) {
-	b := testHello().append(nil)
-	require.Equal(t, hex.EncodeToString(golden(t, "fabric-hello.golden")), hex.EncodeToString(b))
-	m, err := parseHello(b)
-	require.NoError(t, err)
-	require.Equal(t, testHello(), m)
-	require.LessOrEqual(t, len(b), messageSize)
-
-	b = testRefusal().append(nil)
-	require.Equal(t, hex.EncodeToString(golden(t, "fabric-refusal.golden")), hex.EncodeToString(b))
-	no, err := parseRefusal(b)
-	require.NoError(t, err)
-	require.Equal(t, testRefusal(), no)
-
-	b = testHello().from.append(nil)
-	require.Equal(t, hex.EncodeToString(golden(t, "fabric-address.golden")), hex.EncodeToString(b))
-	a, err := parseAddress(b)
-	require.NoError(t, err)
-	require.Equal(t, testHello().from, a)
-	require.LessOrEqual(t, len(b), rail.MaxAddress)
+	hellos.Golden(t, "fabric-hello.golden", testHello(), messageSize)
+	refusals.Golden(t, "fabric-refusal.golden", testRefusal(), messageSize)
+	addresses.Golden(t, "fabric-address.golden", testHello().From, rail.MaxAddress)
 
 	var c [controlSize]byte
 	control{controlStatus, 0x00305007, 512, 24, 0x0102030405060708}.put(c[:])
-	require.Equal(t, hex.EncodeToString(golden(t, "fabric-control.golden")), hex.EncodeToString(c[:]))
+	require.Equal(t, hex.EncodeToString(tlvtest.Read(t, "fabric-control.golden")), hex.EncodeToString(c[:]))
 }
 
 // TestGoldenOptions is of a hello with all optional fields.
 func TestGoldenOptions(t *testing.T) {
 	want := testHello()
-	want.half.virtual = true
-	want.half.process = process.ID{Boot: [16]byte{0: 0xb0, 15: 0x07}, Namespace: 0xf0000001, PID: 4711}
-	b := want.append(nil)
-	require.Equal(t, hex.EncodeToString(golden(t, "fabric-hello-options.golden")), hex.EncodeToString(b))
-	m, err := parseHello(b)
-	require.NoError(t, err)
-	require.Equal(t, want, m)
-	require.LessOrEqual(t, len(b), messageSize)
-}
-
-func TestAuthenticationIsReserved(t *testing.T) {
-	b := testHello().append(nil)
-	b = tlv.Finish(tlv.AppendField(b, tlv.Auth, []byte("later")))
-	m, err := parseHello(b)
-	require.NoError(t, err)
-	require.Equal(t, testHello(), m)
+	want.Half.virtual = true
+	want.Half.process = process.ID{Boot: [16]byte{0: 0xb0, 15: 0x07}, Namespace: 0xf0000001, PID: 4711}
+	hellos.Golden(t, "fabric-hello-options.golden", want, messageSize)
 }
 
 func TestLongTextIsCut(t *testing.T) {
 	m := testRefusal()
-	m.text = strings.Repeat("x", 1000)
-	b := m.append(nil)
-	require.LessOrEqual(t, len(b), messageSize)
-	back, err := parseRefusal(b)
-	require.NoError(t, err)
-	require.Len(t, back.text, maxReason)
+	m.Text = strings.Repeat("x", 1000)
+	require.LessOrEqual(t, len(wire.AppendRefusal(nil, m)), messageSize)
 }
 
 func TestHelloRefused(t *testing.T) {
@@ -100,21 +64,21 @@ func TestHelloRefused(t *testing.T) {
 		change func(*hello)
 		reason string
 	}{
-		"no nonce":        {func(m *hello) { m.nonce = 0 }, "the nonce or the tag is zero"},
-		"no tag":          {func(m *hello) { m.half.tag = 0 }, "the nonce or the tag is zero"},
-		"no immediates":   {func(m *hello) { m.half.immediates = 0 }, "0 immediates are outside 1 to 65536"},
-		"many immediates": {func(m *hello) { m.half.immediates = 1<<16 + 1 }, "65537 immediates"},
-		"no messages":     {func(m *hello) { m.half.messages = 0 }, "0 messages are outside 1 to 65536"},
-		"short messages":  {func(m *hello) { m.half.message = 255 }, "messages of 255 bytes are less than 256"},
-		"no name":         {func(m *hello) { m.from.name = "" }, "has 0 bytes, not 1 to 104"},
-		"long name":       {func(m *hello) { m.from.name = strings.Repeat("x", 105) }, "has 105 bytes, not 1 to 104"},
-		"provider":        {func(m *hello) { m.from.provider = "\xff" }, "is no text"},
-		"no key":          {func(m *hello) { m.from.key = 0 }, "the key is zero"},
+		"no nonce":        {func(m *hello) { m.Nonce = 0 }, "the nonce is zero"},
+		"no tag":          {func(m *hello) { m.Half.tag = 0 }, "the tag is zero"},
+		"no immediates":   {func(m *hello) { m.Half.immediates = 0 }, "0 immediates are outside 1 to 65536"},
+		"many immediates": {func(m *hello) { m.Half.immediates = 1<<16 + 1 }, "65537 immediates"},
+		"no messages":     {func(m *hello) { m.Half.messages = 0 }, "0 messages are outside 1 to 65536"},
+		"short messages":  {func(m *hello) { m.Half.message = 255 }, "messages of 255 bytes are less than 256"},
+		"no name":         {func(m *hello) { m.From.name = "" }, "has 0 bytes, not 1 to 104"},
+		"long name":       {func(m *hello) { m.From.name = strings.Repeat("x", 105) }, "has 105 bytes, not 1 to 104"},
+		"provider":        {func(m *hello) { m.From.provider = "\xff" }, "is no text"},
+		"no key":          {func(m *hello) { m.From.key = 0 }, "the key is zero"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := testHello()
 			tc.change(m)
-			_, err := parseHello(m.append(nil))
+			_, err := wire.ParseHello(wire.AppendHello(nil, m))
 			var refused *tlv.Error
 			require.ErrorAs(t, err, &refused)
 			require.ErrorContains(t, err, tc.reason)
@@ -123,44 +87,9 @@ func TestHelloRefused(t *testing.T) {
 }
 
 func TestEveryFieldIsNeededInItsSize(t *testing.T) {
-	for _, format := range []*tlv.Format{&helloFormat, &refusalFormat, &addressFormat} {
-		whole := map[*tlv.Format][]byte{
-			&helloFormat: testHello().append(nil), &refusalFormat: testRefusal().append(nil),
-			&addressFormat: testHello().from.append(nil),
-		}[format]
-		parse := func(b []byte) (err error) {
-			switch format {
-			case &helloFormat:
-				_, err = parseHello(b)
-			case &refusalFormat:
-				_, err = parseRefusal(b)
-			default:
-				_, err = parseAddress(b)
-			}
-			return err
-		}
-		require.NoError(t, parse(whole))
-		for _, field := range format.Known {
-			without, longer := format.Begin(nil), format.Begin(nil)
-			require.NoError(t, format.Parse(whole, func(typ uint16, v []byte) error {
-				if typ != field {
-					without = tlv.AppendField(without, typ, v)
-					longer = tlv.AppendField(longer, typ, v)
-				} else {
-					longer = tlv.AppendField(longer, typ, append(bytes.Clone(v), 0))
-				}
-				return nil
-			}))
-			if field&tlv.Required == 0 {
-				require.NoError(t, parse(tlv.Finish(without)))
-				continue
-			}
-			require.ErrorContains(t, parse(tlv.Finish(without)), "fields are there")
-			if variable := format == &addressFormat && field != fieldKey || format == &refusalFormat && field == fieldWhy; !variable {
-				require.Error(t, parse(tlv.Finish(longer)), "%s field %#x", format.Name, field)
-			}
-		}
-	}
+	hellos.Fields(t, wire.HelloFormat(), testHello())
+	refusals.Fields(t, wire.RefusalFormat(), testRefusal(), tlv.Required|5) // the text
+	addresses.Fields(t, &addressFormat, testHello().From, fieldProvider, fieldName)
 }
 
 func TestControl(t *testing.T) {
@@ -182,45 +111,11 @@ func TestControl(t *testing.T) {
 	require.ErrorContains(t, err, "control message of 31 bytes")
 }
 
-func FuzzHello(f *testing.F) {
-	f.Add(testHello().append(nil))
-	f.Fuzz(func(t *testing.T, b []byte) {
-		m, err := parseHello(b)
-		if err != nil {
-			return
-		}
-		again, err := parseHello(m.append(nil))
-		require.NoError(t, err)
-		require.Equal(t, m, again)
-	})
-}
+func FuzzHello(f *testing.F) { hellos.Fuzz(f, testHello()) }
 
-func FuzzRefusal(f *testing.F) {
-	f.Add(testRefusal().append(nil))
-	f.Fuzz(func(t *testing.T, b []byte) {
-		m, err := parseRefusal(b)
-		if err != nil {
-			return
-		}
-		again, err := parseRefusal(m.append(nil))
-		require.NoError(t, err)
-		require.Equal(t, m, again)
-	})
-}
+func FuzzRefusal(f *testing.F) { refusals.Fuzz(f, testRefusal()) }
 
-func FuzzAddress(f *testing.F) {
-	f.Add(testHello().from.append(nil))
-	f.Fuzz(func(t *testing.T, b []byte) {
-		a, err := parseAddress(b)
-		if err != nil {
-			return
-		}
-		again, err := parseAddress(a.append(nil))
-		require.NoError(t, err)
-		require.Equal(t, a, again)
-		require.NotEmpty(t, a.String())
-	})
-}
+func FuzzAddress(f *testing.F) { addresses.Fuzz(f, testHello().From) }
 
 func FuzzControl(f *testing.F) {
 	f.Add(bytes.Repeat([]byte{2}, controlSize))

@@ -39,8 +39,8 @@ type Config struct {
 	AcceptTimeout time.Duration
 	// Heartbeat is after how much silence towards a peer a sign of life is sent; 0 is 1 s.
 	Heartbeat time.Duration
-	// PeerTimeout is after how much silence of a peer it is lost; 0 is 10 s. At least three times the heartbeat. Peers need
-	// a longer PeerTimeout than this rail's Heartbeat, so keep both the same everywhere.
+	// PeerTimeout is after how much silence a peer is lost whose process the kernel does not vouch for; 0 is 10 s. At least
+	// three times the heartbeat. Peers need a longer PeerTimeout than this rail's Heartbeat, so keep both the same everywhere.
 	PeerTimeout time.Duration
 	// DrainTimeout is how long the completions of a lost peer's writes are waited for, and how long a farewell may take;
 	// 0 is 1 s.

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/weftrdma/weft/internal/mem"
-	"github.com/weftrdma/weft/internal/process"
+	"github.com/weftrdma/weft/transferengine/internal/liveness"
 	"github.com/weftrdma/weft/transferengine/rail"
 	"github.com/weftrdma/weft/verbs"
 )
@@ -41,8 +41,7 @@ type conn struct {
 	msgHead, msgTail uint32 // sends in flight, as head and tail
 	msgLimit         int    // bytes that the peer's receives take
 
-	lastHeard, lastSpoke time.Time
-	sentinel             process.Sentinel // of the peer's process, nil if it is not on this host
+	signs liveness.Signs
 
 	// From when it is given up.
 	cause    error
@@ -66,8 +65,8 @@ const (
 // railEffects is what the handshake makes happen to a rail.
 type railEffects struct{ *Rail }
 
-// open implements [effects].
-func (r railEffects) open(id rail.PeerID) (half, error) {
+// Open implements [handshake.Effects].
+func (r railEffects) Open(id rail.PeerID, _ address) (half, error) {
 	if need := r.cfg.perPeer(); r.room < need {
 		return half{}, fmt.Errorf("%s: no room for another peer: each takes %d of the completion queue's %d; raise "+
 			"Config.CompletionDepth, or lower WriteDepth or Immediates: %w", r.name, need, r.cq.Depth(), verbs.ErrQueueFull)
@@ -163,15 +162,13 @@ func (r *Rail) offer(c *conn, n int) error {
 	return nil
 }
 
-// connect implements [effects].
-func (r railEffects) connect(id rail.PeerID, to address, other half) error {
+// Connect implements [handshake.Effects].
+func (r railEffects) Connect(id rail.PeerID, to address, other half) error {
 	c := r.peers[id]
 	c.peer = to
 	c.granted, c.window = uint64(other.immediates), uint64(other.immediates)
 	c.msgLimit = int(other.message)
-	if other.process.Visible(r.process) {
-		c.sentinel = process.Watch(other.process)
-	}
+	c.signs.Watch(other.process, r.process)
 	end := verbs.Endpoint{GID: to.gid, LID: to.lid, MTU: verbs.MTU(other.mtu), RdAtomic: other.rdAtomic}
 	end.QPN, end.PSN = other.messages.qpn, other.messages.psn
 	if err := c.messages.Connect(end, r.cfg.Connection); err != nil {
@@ -184,41 +181,31 @@ func (r railEffects) connect(id rail.PeerID, to address, other half) error {
 	return nil
 }
 
-// send implements [effects].
-func (r railEffects) send(to address, datagram []byte) error {
-	return r.datagrams.send(r.now, to, datagram)
+// Send implements [handshake.Effects]. What there is no room for is lost, like what the network loses.
+func (r railEffects) Send(to address, datagram []byte) (bool, error) {
+	return true, r.datagrams.send(r.now, to, datagram)
 }
 
-// up implements [effects].
-func (r railEffects) up(id rail.PeerID, to address, incarnation rail.Incarnation) {
+// Up implements [handshake.Effects].
+func (r railEffects) Up(id rail.PeerID, to address, incarnation rail.Incarnation) {
 	c := r.peers[id]
 	c.state = connUp
-	c.lastHeard, c.lastSpoke = r.now, r.now
-	first := r.now.Add(r.cfg.Heartbeat)
-	if c.sentinel != nil {
-		first = earlier(first, r.now.Add(process.Interval))
-	}
-	if r.watchAt.IsZero() || first.Before(r.watchAt) {
-		r.watchAt = first
-	}
-	r.mu.Lock()
-	r.infos[id] = rail.PeerInfo{Incarnation: incarnation, Address: to.append(nil), Name: to.String()}
-	r.mu.Unlock()
-	r.emit(rail.Event{Kind: rail.PeerUp, Peer: id})
+	r.vigil.Meet(r.now, &c.signs)
+	r.outbox.Up(id, rail.PeerInfo{Incarnation: incarnation, Address: to.append(nil), Name: to.String()})
 }
 
-// abandon implements [effects].
-func (r railEffects) abandon(id rail.PeerID) {
+// Abandon implements [handshake.Effects].
+func (r railEffects) Abandon(id rail.PeerID) {
 	c := r.peers[id]
 	delete(r.peers, id) // it may get another
 	r.giveUp(c, nil, 0)
 }
 
-// down implements [effects].
-func (r railEffects) down(id rail.PeerID, cause error) {
+// Down implements [handshake.Effects].
+func (r railEffects) Down(id rail.PeerID, cause error) {
 	c := r.peers[id]
 	if c == nil { // it could not be given another half
-		r.emit(rail.Event{Kind: rail.PeerDown, Peer: id, Err: cause})
+		r.outbox.Emit(rail.Event{Kind: rail.PeerDown, Peer: id, Err: cause})
 		return
 	}
 	c.report = true

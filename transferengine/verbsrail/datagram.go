@@ -243,3 +243,19 @@ func (d *datagrams) close() error {
 	}
 	return nil
 }
+
+// source is what a NIC says of a datagram's sender.
+type source struct {
+	gid    [16]byte
+	hasGID bool // a datagram that crossed no router on InfiniBand has none
+	lid    uint16
+	qpn    uint32
+}
+
+// agrees tells whether a datagram that says it comes from a does.
+func (s source) agrees(a address) bool {
+	if s.hasGID {
+		return s.gid == a.gid && s.qpn == a.qpn
+	}
+	return s.lid == a.lid && s.qpn == a.qpn
+}

@@ -2,9 +2,9 @@
 //
 // # Connections
 //
-// A rail's address is that of one UD queue pair. Two rails make a connection by datagrams between these (see handshake.go
-// in this package for the protocol): a hello is sent again until it is answered, lost, doubled and late ones change
-// nothing, both ends may call at once, and a rail may connect to itself. An answer must repeat a random number, so what
+// A rail's address is that of one UD queue pair. Two rails make a connection by datagrams between these: a hello
+// is sent again until it is answered, lost, doubled and late ones change nothing, both ends may call at once, and a rail may
+// connect to itself. An answer must repeat a random number, so what
 // cannot read the peer's datagrams can neither make nor break a connection; there is no other authentication yet.
 //
 // A connection is two RC queue pairs at each end: one for writes, whose receives have no memory and take immediates, and
@@ -22,8 +22,8 @@
 // # Failure
 //
 // A peer is lost when the transport gives up (retry_cnt 6 at 67 ms: about half a second on soft-RoCE and up to four times
-// that elsewhere), when the kernel says that its process ended, if it is on the same host, or when nothing came from it for
-// Config.PeerTimeout; heartbeats see to it that something comes, also when both ends only wait. Its queue pair for writes is
+// that elsewhere), when the kernel says that its process ended, if it is on the same host, or, elsewhere, when nothing
+// came from it for Config.PeerTimeout; heartbeats see to it that something comes, also when both ends only wait. Its queue pair for writes is
 // moved to the error state, drained and destroyed; what does not come back within Config.DrainTimeout is reported as flushed
 // then. After that the peer is told, if it can be, that nothing lands here any more; where operations of this end may still
 // land there its own word is awaited, for as long again.

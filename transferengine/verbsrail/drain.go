@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/weftrdma/weft/transferengine/internal/liveness"
 	"github.com/weftrdma/weft/transferengine/rail"
 	"github.com/weftrdma/weft/verbs"
 )
@@ -16,9 +17,9 @@ import (
 func (r *Rail) fail(c *conn, cause error, farewell bye) {
 	switch c.state {
 	case connConnecting:
-		r.handshake.fail(c.id, cause)
+		r.handshake.Fail(c.id, cause)
 	case connUp:
-		r.handshake.forget(c.id)
+		r.handshake.Forget(c.id)
 		c.report = true
 		r.giveUp(c, cause, farewell)
 	}
@@ -57,7 +58,7 @@ func (r *Rail) reap() (next time.Time) {
 		if ready && !stepped {
 			stepped = true
 			if c.state == connDraining && c.farewell != 0 && r.leave(c) {
-				next = earlier(next, c.deadline)
+				next = liveness.Earlier(next, c.deadline)
 				continue
 			}
 			r.bury(c)
@@ -69,7 +70,7 @@ func (r *Rail) reap() (next time.Time) {
 		if ready {
 			at = r.now
 		}
-		next = earlier(next, at)
+		next = liveness.Earlier(next, at)
 	}
 	return next
 }
@@ -106,7 +107,7 @@ func (r *Rail) leave(c *conn) bool {
 func (r *Rail) flush(c *conn) {
 	for ; c.head != c.tail; c.head++ {
 		c.unsure = true
-		r.emit(rail.Event{Kind: rail.Completed, Peer: c.id, Token: c.token(c.head), Err: rail.ErrFlushed})
+		r.outbox.Emit(rail.Event{Kind: rail.Completed, Peer: c.id, Token: c.token(c.head), Err: rail.ErrFlushed})
 	}
 }
 
@@ -126,16 +127,13 @@ func (r *Rail) bury(c *conn) {
 		delete(r.peers, c.id)
 	}
 	if c.report {
-		r.emit(rail.Event{Kind: rail.PeerDown, Peer: c.id, Err: c.cause, Proven: c.ended || !c.unsure})
+		r.outbox.Emit(rail.Event{Kind: rail.PeerDown, Peer: c.id, Err: c.cause, Proven: c.ended || !c.unsure})
 	}
 }
 
 // destroy gives back what the connection has. Memory goes after the queue pairs that use it.
 func (c *conn) destroy() error {
-	if c.sentinel != nil {
-		c.sentinel.Close()
-		c.sentinel = nil
-	}
+	c.signs.Close()
 	var errs []error
 	for _, qp := range []*verbs.QP{c.messages, c.writes} {
 		if qp != nil {
@@ -165,7 +163,7 @@ func (r *Rail) Disconnect(now time.Time, peer rail.PeerID) {
 	}
 	cause := fmt.Errorf("%s: %v was disconnected: %w", r.name, c.peer, net.ErrClosed)
 	if c.state == connConnecting {
-		r.handshake.forget(peer)
+		r.handshake.Forget(peer)
 		c.report = true
 		r.giveUp(c, cause, 0)
 		return
@@ -192,12 +190,4 @@ func farewellAfter(status verbs.WCStatus) bye {
 		return 0
 	}
 	return byeFailed
-}
-
-// earlier is the earlier of two times, of which the zero time is never.
-func earlier(a, b time.Time) time.Time {
-	if a.IsZero() || !b.IsZero() && b.Before(a) {
-		return b
-	}
-	return a
 }

@@ -51,19 +51,19 @@ func (r *Rail) Destination() (gid verbs.GIDEntry, qpn, qkey uint32) {
 	return r.gid, r.datagrams.qp.Num(), r.datagrams.qkey
 }
 
-// Adopt makes a peer that does not exist, for a device that carries no data: its hellos are made up.
+// Adopt makes a peer that does not exist, for a device that carries no data: its hello is made up.
 func (r *Rail) Adopt(now time.Time) (rail.PeerID, error) {
 	r.touch(now)
-	m := &hello{from: r.handshake.self, incarnation: rail.Incarnation{15: 1}, nonce: 1, attempt: 1, half: half{
-		messages: queuePair{qpn: 1000}, writes: queuePair{qpn: 1001}, mtu: 1024, rdAtomic: 1, immediates: maxImmediates,
-		message: messageSize}}
-	m.from.qpn++
-	r.handshake.hello(now, m)
-	e := r.handshake.ends[m.from]
-	if e == nil {
-		return 0, rail.ErrRefused
+	peer, _ := parseAddress(r.address) // the null provider's first queue pair has number 1, which is refused
+	peer.qpn++
+	r.handshake.Handle(now, wire.AppendHello(nil, &hello{From: peer, Incarnation: rail.Incarnation{15: 1}, Nonce: 1, Attempt: 1,
+		Half: half{messages: queuePair{qpn: 1000}, writes: queuePair{qpn: 1001}, mtu: 1024, rdAtomic: 1,
+			immediates: maxImmediates, message: messageSize}}), func(address) bool { return true })
+	for id, c := range r.peers {
+		if c.peer == peer {
+			r.handshake.Proven(id)
+			return id, nil
+		}
 	}
-	m.holds = e.nonce
-	r.handshake.hello(now, m)
-	return e.id, nil
+	return 0, rail.ErrRefused
 }

@@ -76,7 +76,7 @@ func (r *Rail) say(c *conn, m control, data []byte, reserve uint32) bool {
 		return false
 	}
 	if sent {
-		c.lastSpoke = r.now
+		c.signs.Spoke = r.now
 	}
 	return sent
 }
@@ -136,7 +136,7 @@ func (r *Rail) obey(c *conn, message []byte) error {
 		if data := message[controlSize:]; m.value > uint64(len(data)) {
 			return fmt.Errorf("message says %d bytes and has %d", m.value, len(data))
 		} else if c.state == connUp {
-			r.emit(rail.Event{Kind: rail.Message, Peer: c.id, Data: bytes.Clone(data[:m.value])})
+			r.outbox.Emit(rail.Event{Kind: rail.Message, Peer: c.id, Data: bytes.Clone(data[:m.value])})
 		}
 	case controlBye:
 		c.ended = true

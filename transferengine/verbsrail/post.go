@@ -26,7 +26,7 @@ func (r *Rail) Post(peer rail.PeerID, ops []rail.Op) (int, error) {
 		c.tail++
 		if ops[i].HasImm {
 			c.used++
-			c.lastSpoke = r.now
+			c.signs.Spoke = r.now
 		}
 	}
 	if err != nil {

@@ -7,11 +7,13 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"sync"
 	"time"
 
 	"github.com/weftrdma/weft/internal/life"
 	"github.com/weftrdma/weft/internal/process"
+	"github.com/weftrdma/weft/transferengine/internal/handshake"
+	"github.com/weftrdma/weft/transferengine/internal/liveness"
+	"github.com/weftrdma/weft/transferengine/internal/outbox"
 	"github.com/weftrdma/weft/transferengine/rail"
 	"github.com/weftrdma/weft/verbs"
 )
@@ -30,7 +32,7 @@ type Rail struct {
 	gid verbs.GIDEntry
 
 	datagrams datagrams
-	handshake *handshake
+	handshake *handshake.Machine[address, half]
 	process   process.ID // this one
 
 	conns      []*conn // by slot; nil where free
@@ -42,23 +44,16 @@ type Rail struct {
 	freed      int // more room, once the queue has been seen empty: a destroyed queue pair's completions may be in it
 
 	// One turn's.
-	now      time.Time
-	lastTurn time.Time
-	touched  bool      // since the last turn
-	watchAt  time.Time // when the next heartbeat or silence can be due
-	events   []rail.Event
-	filled   int
-	held     []rail.Event // what did not fit, from heldAt on
-	heldAt   int
-	wcs      [64]verbs.WC
-	wcAt     int // of wcs, the next that is to be taken
-	wcEnd    int
-	wrs      []verbs.SendWR
-	sges     []verbs.SGE
-	recvs    []verbs.RecvWR
-
-	mu    sync.Mutex
-	infos map[rail.PeerID]rail.PeerInfo // of the peers that are up
+	now     time.Time
+	touched bool // since the last turn
+	outbox  outbox.Outbox
+	vigil   liveness.Vigil
+	wcs     [64]verbs.WC
+	wcAt    int // of wcs, the next that is to be taken
+	wcEnd   int
+	wrs     []verbs.SendWR
+	sges    []verbs.SGE
+	recvs   []verbs.RecvWR
 }
 
 var _ rail.Rail = (*Rail)(nil)
@@ -69,7 +64,7 @@ func (cfg Config) Open(incarnation rail.Incarnation) (rail.Rail, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
-	r := &Rail{cfg: cfg, peers: make(map[rail.PeerID]*conn), infos: make(map[rail.PeerID]rail.PeerInfo),
+	r := &Rail{cfg: cfg, peers: make(map[rail.PeerID]*conn),
 		wrs: make([]verbs.SendWR, cfg.WriteDepth), sges: make([]verbs.SGE, cfg.WriteDepth),
 		recvs: make([]verbs.RecvWR, max(cfg.Immediates, messageRecvs))}
 	err := r.setUp(incarnation)
@@ -119,9 +114,11 @@ func (r *Rail) setUp(incarnation rail.Incarnation) (err error) {
 	}
 	self := address{gid: r.gid.GID, lid: port.LID, qpn: r.datagrams.qp.Num(), qkey: r.datagrams.qkey}
 	r.address = self.append(nil)
-	r.handshake = newHandshake(self, incarnation, timing{
-		first: r.cfg.HandshakeInterval, most: 20 * r.cfg.HandshakeInterval, accept: r.cfg.AcceptTimeout,
-	}, random, railEffects{r})
+	r.vigil = liveness.Vigil{Heartbeat: r.cfg.Heartbeat, Timeout: r.cfg.PeerTimeout}
+	r.handshake = handshake.New(handshake.Config[address, half]{
+		Wire: &wire, Self: self, Incarnation: incarnation, Nonce: random, Effects: railEffects{r},
+		Timing: handshake.Timing{First: r.cfg.HandshakeInterval, Most: 20 * r.cfg.HandshakeInterval, Accept: r.cfg.AcceptTimeout},
+	})
 	return nil
 }
 
@@ -192,18 +189,14 @@ func (r *Rail) Caps() rail.Caps { return r.caps }
 func (r *Rail) Address() []byte { return append([]byte(nil), r.address...) }
 
 // Peer implements [rail.Rail].
-func (r *Rail) Peer(id rail.PeerID) rail.PeerInfo {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.infos[id]
-}
+func (r *Rail) Peer(id rail.PeerID) rail.PeerInfo { return r.outbox.Peer(id) }
 
 // Ignored returns how many datagrams of the handshake were malformed, forged, or came when they could change nothing.
-func (r *Rail) Ignored() uint64 { return r.handshake.ignored.Load() }
+func (r *Rail) Ignored() uint64 { return r.handshake.Ignored() }
 
 // Arm implements [rail.Rail].
 func (r *Rail) Arm() (ready bool) {
-	if r.touched || r.heldAt < len(r.held) || r.wcAt < r.wcEnd || r.cq.Arm() != nil {
+	if r.touched || r.outbox.Holding() || r.wcAt < r.wcEnd || r.cq.Arm() != nil {
 		return true
 	}
 	n, err := r.cq.Poll(r.wcs[:]) // what came before the arming gives no notification

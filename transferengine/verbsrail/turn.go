@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/weftrdma/weft/internal/process"
+	"github.com/weftrdma/weft/transferengine/internal/liveness"
 	"github.com/weftrdma/weft/transferengine/rail"
 	"github.com/weftrdma/weft/verbs"
 )
@@ -19,24 +19,22 @@ func (r *Rail) Connect(now time.Time, to []byte, deadline time.Time) (rail.PeerI
 	if err != nil {
 		return 0, fmt.Errorf("%s: connect: %w", r.name, err)
 	}
-	return r.handshake.connect(now, a, deadline)
+	return r.handshake.Connect(now, a, deadline)
 }
 
 // Turn implements [rail.Rail].
 func (r *Rail) Turn(now time.Time, events []rail.Event) (n int, next time.Time) {
 	r.begin(now, events)
 	more := r.poll()
-	r.handshake.tick(now)
-	if !r.watchAt.IsZero() && !now.Before(r.watchAt) {
+	r.handshake.Turn(now)
+	if r.vigil.Due(now) {
 		r.watch()
 	}
-	next = earlier(earlier(r.reap(), r.handshake.next()), r.watchAt)
+	next = liveness.Earlier(liveness.Earlier(r.reap(), r.handshake.Next()), r.vigil.Next())
 	if more {
 		next = now
 	}
-	r.events = nil
-	r.forget(events[:r.filled])
-	return r.filled, next
+	return r.outbox.End(), next
 }
 
 // touch notes that something was done between two turns, which may be due sooner than what the last turn said.
@@ -44,47 +42,22 @@ func (r *Rail) touch(now time.Time) { r.now, r.touched = now, true }
 
 // begin starts a turn with the events that the last one had no room for.
 func (r *Rail) begin(now time.Time, events []rail.Event) {
-	// While nobody took turns nobody listened: that was not the peers' silence.
-	if pause := now.Sub(r.lastTurn); pause > r.cfg.PeerTimeout/2 && !r.lastTurn.IsZero() {
+	if pause := r.vigil.Turn(now); pause > 0 {
 		for _, c := range r.conns {
 			if c != nil {
-				c.lastHeard = c.lastHeard.Add(pause)
+				c.signs.Heard = c.signs.Heard.Add(pause)
 			}
 		}
 	}
-	r.now, r.lastTurn, r.events, r.touched = now, now, events, false
-	r.filled = copy(events, r.held[r.heldAt:])
-	if r.heldAt += r.filled; r.heldAt == len(r.held) {
-		r.held, r.heldAt = r.held[:0], 0
-	}
-}
-
-// emit reports an event, in this turn or the next.
-func (r *Rail) emit(e rail.Event) {
-	if r.filled < len(r.events) {
-		r.events[r.filled] = e
-		r.filled++
-		return
-	}
-	r.held = append(r.held, e)
-}
-
-// forget removes what Peer says of the peers whose end is reported.
-func (r *Rail) forget(events []rail.Event) {
-	for i := range events {
-		if events[i].Kind == rail.PeerDown {
-			r.mu.Lock()
-			delete(r.infos, events[i].Peer)
-			r.mu.Unlock()
-		}
-	}
+	r.now, r.touched = now, false
+	r.outbox.Begin(events)
 }
 
 // poll takes completions until there are none, the events are full, or it was enough for a turn. It returns true if it
 // stopped before there were none.
 func (r *Rail) poll() (more bool) {
 	for polled := 0; polled < maxPolled; polled++ {
-		if r.filled == len(r.events) {
+		if r.outbox.Full() {
 			return true
 		}
 		if r.wcAt == r.wcEnd {
@@ -123,7 +96,7 @@ func (r *Rail) completed(wc *verbs.WC) {
 		return
 	case workDatagramRecv:
 		if from, datagram, ok := r.datagrams.arrived(id, wc); ok {
-			r.handshake.receive(r.now, from, datagram)
+			r.handshake.Handle(r.now, datagram, from.agrees)
 			r.datagrams.done(id)
 		}
 		return
@@ -155,13 +128,13 @@ func (r *Rail) written(c *conn, index uint16, wc *verbs.WC) {
 		return
 	}
 	for range before {
-		r.emit(rail.Event{Kind: rail.Completed, Peer: c.id, Token: c.token(c.head)})
+		r.outbox.Emit(rail.Event{Kind: rail.Completed, Peer: c.id, Token: c.token(c.head)})
 		c.head++
 	}
 	e := rail.Event{Kind: rail.Completed, Peer: c.id, Token: c.token(c.head)}
 	c.head++
 	if wc.Status == verbs.WCSuccess {
-		r.emit(e)
+		r.outbox.Emit(e)
 		return
 	}
 	c.unsure = true
@@ -169,7 +142,7 @@ func (r *Rail) written(c *conn, index uint16, wc *verbs.WC) {
 	if wc.Status != verbs.WCFlushed {
 		e.Err = r.broken(c, "operation on", wc)
 	}
-	r.emit(e)
+	r.outbox.Emit(e)
 	if c.state == connUp {
 		r.fail(c, r.broken(c, "operation on", wc), farewellAfter(wc.Status))
 	}
@@ -187,7 +160,7 @@ func (r *Rail) immediate(c *conn, wc *verbs.WC) {
 	}
 	r.heard(c)
 	c.taken++
-	r.emit(rail.Event{Kind: rail.Immediate, Peer: c.id, Imm: wc.Imm})
+	r.outbox.Emit(rail.Event{Kind: rail.Immediate, Peer: c.id, Imm: wc.Imm})
 	if left := int(c.offered - c.taken); c.state == connUp && left <= r.cfg.Immediates/2 {
 		if err := r.offer(c, r.cfg.Immediates-left); err != nil {
 			r.fail(c, fmt.Errorf("%s: %v: %w", r.name, c.peer, err), byeFailed)
@@ -199,39 +172,24 @@ func (r *Rail) immediate(c *conn, wc *verbs.WC) {
 
 // heard notes that something came from the peer, which proves also that it is connected.
 func (r *Rail) heard(c *conn) {
-	c.lastHeard = r.now
+	c.signs.Heard = r.now
 	if c.state == connConnecting {
-		r.handshake.proven(c.id)
+		r.handshake.Proven(c.id)
 	}
 }
 
-// watch sends the heartbeats that are due and gives up the peers whose process has ended, or that were silent for too long.
-// Everything that has come
-// was taken before, or it is not the time to judge.
+// watch sends the heartbeats that are due, and gives up the peers of whom nothing more will come.
 func (r *Rail) watch() {
-	r.watchAt = time.Time{}
-	drained := r.wcAt == r.wcEnd && r.filled < len(r.events)
+	drained := r.wcAt == r.wcEnd && !r.outbox.Full()
+	r.vigil.Begin()
 	for _, c := range r.conns {
 		if c == nil || c.state != connUp {
 			continue
 		}
-		silence := r.now.Sub(c.lastHeard)
-		switch {
-		case drained && c.sentinel != nil && c.sentinel.Ended():
-			r.fail(c, fmt.Errorf("%s: %v: %w: its process has ended", r.name, c.peer, rail.ErrPeerGone), 0)
-			continue
-		case silence >= r.cfg.PeerTimeout && drained:
-			r.fail(c, fmt.Errorf("%s: %v: %w: nothing came from it for %v", r.name, c.peer, rail.ErrPeerGone, silence), 0)
-			continue
-		case r.now.Sub(c.lastSpoke) >= r.cfg.Heartbeat:
-			r.say(c, control{kind: controlHeartbeat}, nil, reserveForFarewell)
-		}
-		r.watchAt = earlier(r.watchAt, earlier(c.lastSpoke.Add(r.cfg.Heartbeat), c.lastHeard.Add(r.cfg.PeerTimeout)))
-		if c.sentinel != nil {
-			r.watchAt = earlier(r.watchAt, r.now.Add(process.Interval))
+		speak := func() { r.say(c, control{kind: controlHeartbeat}, nil, reserveForFarewell) }
+		if gone := r.vigil.Look(r.now, &c.signs, drained, speak); gone != nil {
+			r.fail(c, fmt.Errorf("%s: %v: %w: %w", r.name, c.peer, rail.ErrPeerGone, gone), 0)
 		}
 	}
-	if soon := r.now.Add(min(r.cfg.Heartbeat/4, process.Interval)); !r.watchAt.IsZero() && r.watchAt.Before(soon) {
-		r.watchAt = soon // many peers are looked at together
-	}
+	r.vigil.End(r.now)
 }

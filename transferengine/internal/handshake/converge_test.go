@@ -1,4 +1,4 @@
-package verbsrail
+package handshake
 
 import (
 	"fmt"
@@ -12,8 +12,8 @@ import (
 	"github.com/weftrdma/weft/transferengine/rail"
 )
 
-// TestHandshakesConverge lets nodes connect, give up and restart while the network loses, doubles, delays and reorders;
-// then the network heals, and whoever connects must be connected before the deadline.
+// TestHandshakesConverge lets nodes connect, give up and restart while the network loses, doubles, delays and reorders, and
+// takes nothing at times; then the network heals, and whoever connects must be connected before the deadline.
 func TestHandshakesConverge(t *testing.T) {
 	start := rand.Uint64()
 	for i := range uint64(400) {
@@ -23,20 +23,20 @@ func TestHandshakesConverge(t *testing.T) {
 }
 
 func converge(t *testing.T, seed uint64) {
-	n := newNetwork(t, seed)
+	n := newNetwork(t, seed%2 == 0, seed)
 	r := n.random
 	for range 2 + r.IntN(3) {
 		n.add()
 	}
-	n.loss, n.double = 0.7*r.Float64(), 0.5*r.Float64()
+	n.loss, n.double, n.full = 0.7*r.Float64(), 0.5*r.Float64(), 0.5*r.Float64()
 	n.delay = time.Duration(1 + r.Int64N(int64(2*time.Second)))
 	for range 5 + r.IntN(40) {
 		disturb(n)
 		n.run(time.Duration(r.Int64N(int64(time.Second))))
 	}
 
-	// Late datagrams of all this still arrive.
-	n.loss, n.double, n.delay = 0, 0, 10*time.Millisecond
+	// Late messages of all this still arrive.
+	n.loss, n.double, n.full, n.delay = 0, 0, 0, 10*time.Millisecond
 	before := n.sent + 3*len(n.flying)
 	for i, a := range n.nodes {
 		for _, b := range n.nodes[:i+1] {
@@ -79,7 +79,7 @@ func disturb(n *network) {
 	case what < 15:
 		n.breakStale()
 	case what < 17 && e != nil && e.state == holding && slices.Contains(b.ups, b.idOf(a)):
-		a.proven(e.id)
+		a.Proven(e.id)
 	case what == 19:
 		n.restart(i)
 	}
@@ -88,32 +88,35 @@ func disturb(n *network) {
 // idOf is the id of the end that a node has towards another and that is connected to the other's.
 func (n *node) idOf(other *node) (none rail.PeerID) {
 	e, o := n.ends[other.self], other.ends[n.self]
-	if e == nil || o == nil || n.halves[e.id].other != other.halves[o.id].half.writes.qpn {
+	if e == nil || o == nil || n.halves[e.id].other != other.halves[o.id].half.tag {
 		return none
 	}
 	return e.id
 }
 
-// FuzzReceive gives a handshake that is in every state towards somebody arbitrary datagrams.
-func FuzzReceive(f *testing.F) {
-	h := testHello()
-	f.Add(h.append(nil), uint8(0))
-	h.holds = 1
-	f.Add(h.append(nil), uint8(1))
-	f.Add((&refusal{from: h.from, answers: 1, reason: reasonStale, text: "x"}).append(nil), uint8(2))
-	f.Fuzz(func(t *testing.T, datagram []byte, first uint8) {
-		n := newNetwork(t, 1)
+// FuzzHandle gives a machine that is in every state towards somebody arbitrary messages.
+func FuzzHandle(f *testing.F) {
+	for keyed := range uint8(2) {
+		w := testWire(keyed == 1)
+		h := testHello()
+		f.Add(w.AppendHello(nil, h), keyed<<2)
+		h.Holds = 1
+		f.Add(w.AppendHello(nil, h), keyed<<2|1)
+		f.Add(nextVersion(w.AppendHello(nil, h)), keyed<<2|2)
+		f.Add(w.AppendRefusal(nil, &Refusal[place]{From: h.From, To: 1, Answers: 1, Reason: Stale, Text: "x"}), keyed<<2|2)
+	}
+	f.Fuzz(func(t *testing.T, message []byte, first uint8) {
+		n := newNetwork(t, first&4 != 0, 1)
 		a, b := n.add(), n.add()
-		a.nonce = func() uint64 { return 1 }
+		a.cfg.Nonce = func() uint64 { return 1 }
 		if first&1 != 0 {
 			a.connect(n.now, b, time.Second)
 		}
 		if first&2 != 0 {
 			n.run(time.Second)
 		}
-		from := source{gid: h.from.gid, hasGID: true, qpn: h.from.qpn}
 		for range 3 {
-			a.receive(n.now, from, datagram)
+			a.take(n.now, packet{from: testHello().From, data: message})
 			n.run(100 * time.Millisecond)
 		}
 		n.run(time.Hour)

@@ -1,0 +1,96 @@
+package fabricrail
+
+import (
+	"github.com/weftrdma/weft/internal/process"
+	"github.com/weftrdma/weft/internal/tlv"
+	"github.com/weftrdma/weft/transferengine/internal/handshake"
+	"github.com/weftrdma/weft/transferengine/rail"
+)
+
+// hello is the handshake's message of this rail.
+type hello = handshake.Hello[address, half]
+
+// half is what one end of a connection needs to know of the other, besides its address.
+type half struct {
+	tag        tag    // goes into everything that is sent to this half
+	immediates uint32 // that the receiver may send before it is granted more
+	messages   uint32 // of the engine's, likewise
+	message    uint32 // bytes of the longest of these
+	virtual    bool   // memory of the sender is named by its addresses; without, by what is behind the start of its region
+	process    process.ID
+}
+
+// Bounds of what a peer can grant.
+const (
+	maxImmediates = 1 << 16
+	maxMessages   = 1 << 16
+)
+
+// Fields of a half, of which the last is optional.
+const (
+	fieldTag = iota + 8 | tlv.Required
+	fieldImmediates
+	fieldMessages
+	fieldMessage
+
+	fieldProcess = 0x41
+)
+
+const flagVirtual = 1 << 1
+
+// wire has the keys of addresses in it: an endpoint takes messages from everybody.
+var wire = handshake.Wire[address, half]{
+	Hello: [4]byte{'W', 'f', 'R', 'H'}, Refusal: [4]byte{'W', 'f', 'R', 'N'},
+	AppendAddress: func(b []byte, a address) []byte { return a.append(b) }, ParseAddress: parseAddress,
+	Key:        func(a address) uint64 { return a.key },
+	Fields:     []uint16{fieldTag, fieldImmediates, fieldMessages, fieldMessage, fieldProcess},
+	AppendHalf: appendHalf, ParseHalf: parseHalf, CheckHalf: checkHalf,
+	Flags: func(h *half) uint8 {
+		if h.virtual {
+			return flagVirtual
+		}
+		return 0
+	},
+	SetFlags: func(h *half, flags uint8) { h.virtual = flags&flagVirtual != 0 },
+	MaxText:  200,
+}
+
+func appendHalf(b []byte, h *half) []byte {
+	b = tlv.AppendUint32(b, fieldTag, uint32(h.tag))
+	b = tlv.AppendUint32(b, fieldImmediates, h.immediates)
+	b = tlv.AppendUint32(b, fieldMessages, h.messages)
+	b = tlv.AppendUint32(b, fieldMessage, h.message)
+	if h.process != (process.ID{}) {
+		b = tlv.AppendField(b, fieldProcess, h.process.Pack())
+	}
+	return b
+}
+
+func parseHalf(f *tlv.Fields, h *half, typ uint16, v []byte) {
+	switch typ {
+	case fieldTag:
+		h.tag = tag(f.Uint32(typ, v))
+	case fieldImmediates:
+		h.immediates = f.Uint32(typ, v)
+	case fieldMessages:
+		h.messages = f.Uint32(typ, v)
+	case fieldMessage:
+		h.message = f.Uint32(typ, v)
+	case fieldProcess:
+		h.process = handshake.ParseProcess(f, typ, v)
+	}
+}
+
+func checkHalf(f *tlv.Format, h *half) error {
+	switch {
+	case h.tag == 0:
+		return f.Refuse("the tag is zero")
+	case h.immediates < 1 || h.immediates > maxImmediates:
+		return f.Refuse("%d immediates are outside 1 to %d", h.immediates, maxImmediates)
+	case h.messages < 1 || h.messages > maxMessages:
+		return f.Refuse("%d messages are outside 1 to %d", h.messages, maxMessages)
+	case h.message < rail.MinSend:
+		return f.Refuse("messages of %d bytes are less than %d", h.message, rail.MinSend)
+	}
+	return nil
+}
