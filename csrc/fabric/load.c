@@ -12,6 +12,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "../common/load.h"
 #include "shim.h"
 #include "table.h"
 
@@ -115,10 +116,8 @@ int weft_fi_load(char *reason, size_t size)
              FI_MAJOR(version), FI_MINOR(version), FI_MAJOR(WEFT_FI_API), FI_MINOR(WEFT_FI_API));
     return ENOENT;
 
-failed:;
-    const char *error = dlerror();
-    snprintf(reason, size, "%s", error != NULL ? error : missing);
-    return ENOENT;
+failed:
+    return weft_load_failed(reason, size, missing);
 }
 
 uint32_t weft_fi_version(void)

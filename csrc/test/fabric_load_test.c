@@ -1,30 +1,22 @@
 /* How the fabric shim opens libfabric: the installed one, one that is not there, one that lacks a function, and an old
  * one; and what is left of the signals' actions after it. */
-#include <dlfcn.h>
 #include <rdma/fabric.h>
 #include <signal.h>
 
-#include "test.h"
+#include "load.h"
 
-static const char *instead;   /* opened instead of the library */
-static const char *hidden;    /* what the library does not have */
-static const char *looked_up; /* by the last call */
-static int without_reason;    /* dlerror has nothing to say about it */
-static int takes_signals;     /* what is opened installs a handler, as libinfinipath does */
-static uint32_t version;      /* what it says; 0 for its own */
+static uint32_t version; /* what the library says; 0 for its own */
 
 static void foreign(int number)
 {
     (void)number;
 }
 
-static void *fake_dlopen(const char *name, int flags)
+/* Installs handlers, as libinfinipath does. */
+static void take_signals(void)
 {
-    if (takes_signals) {
-        signal(SIGSEGV, foreign);
-        signal(SIGTERM, foreign);
-    }
-    return dlopen(instead != NULL ? instead : name, flags);
+    signal(SIGSEGV, foreign);
+    signal(SIGTERM, foreign);
 }
 
 static uint32_t fake_version(void)
@@ -32,14 +24,14 @@ static uint32_t fake_version(void)
     return version;
 }
 
-static void *fake_dlvsym(void *library, const char *name, const char *wanted)
+static void *fake_dlvsym(void *from, const char *name, const char *wanted)
 {
-    looked_up = name;
+    library.looked_up = name;
     if (version != 0 && strcmp(name, "fi_version") == 0)
         return (void *)fake_version;
-    if (hidden == NULL || strcmp(name, hidden) != 0)
-        return dlvsym(library, name, wanted);
-    return without_reason ? NULL : dlvsym(library, name, "FABRIC_99");
+    if (library.hidden == NULL || strcmp(name, library.hidden) != 0)
+        return dlvsym(from, name, wanted);
+    return library.without_reason ? NULL : dlvsym(from, name, "FABRIC_99");
 }
 
 #define dlopen fake_dlopen
@@ -48,49 +40,25 @@ static void *fake_dlvsym(void *library, const char *name, const char *wanted)
 #undef dlopen
 #undef dlvsym
 
-static int load(char *reason, size_t size)
+static int load_fabric(char *reason, size_t size)
 {
     memset(&weft_fi, 0, sizeof(weft_fi));
-    memset(reason, '#', size);
     return weft_fi_load(reason, size);
 }
 
 static void installed_library_fills_the_table(void)
 {
     char reason[256];
-    void *library = dlopen("libfabric.so.1", RTLD_NOW);
+    void *installed = dlopen(library.name, RTLD_NOW);
 
-    CHECK(library != NULL);
+    CHECK(installed != NULL);
     CHECK_EQ(load(reason, sizeof(reason)), 0);
-#define SAME(name, of) CHECK((void *)weft_fi.name == dlvsym(library, #name, of));
+#define SAME(name, of) CHECK((void *)weft_fi.name == dlvsym(installed, #name, of));
     WEFT_FI_FUNCTIONS(SAME)
 #undef SAME
-    CHECK_EQ(reason[0], '#'); /* untouched */
     CHECK(weft_fi_version() >= weft_fi_headers());
     CHECK(strcmp(weft_fi_error_text(FI_ETRUNC), "Truncation error") == 0);
-    dlclose(library);
-}
-
-static void absent_library_is_named(void)
-{
-    char reason[256];
-
-    instead = "libweft-absent.so.1";
-    CHECK_EQ(load(reason, sizeof(reason)), ENOENT);
-    CHECK(strstr(reason, "libweft-absent.so.1: cannot open shared object file") != NULL);
-    instead = NULL;
-}
-
-static void check_hidden(const char *name)
-{
-    char reason[256];
-
-    hidden = name;
-    CHECK_EQ(load(reason, sizeof(reason)), ENOENT);
-    CHECK(strcmp(looked_up, name) == 0);
-    CHECK(strstr(reason, "libfabric.so.1") != NULL);
-    CHECK(strstr(reason, name) != NULL);
-    hidden = NULL;
+    dlclose(installed);
 }
 
 static void absent_function_is_named(void)
@@ -102,14 +70,7 @@ static void absent_function_is_named(void)
 
 static void function_without_address_is_named(void)
 {
-    char reason[256];
-
-    hidden = "fi_fabric";
-    without_reason = 1;
-    CHECK_EQ(load(reason, sizeof(reason)), ENOENT);
-    CHECK(strcmp(reason, "fi_fabric of FABRIC_1.1") == 0);
-    hidden = NULL;
-    without_reason = 0;
+    check_without_address("fi_fabric", "fi_fabric of FABRIC_1.1");
 }
 
 static void older_library_is_refused(void)
@@ -134,9 +95,9 @@ static void handlers_of_the_library_are_taken_away(void)
         sigemptyset(&mask_after);
         CHECK_EQ(sigaction(number, NULL, &before), 0);
         CHECK_EQ(pthread_sigmask(SIG_BLOCK, NULL, &mask_before), 0);
-        takes_signals = 1;
+        library.opened = take_signals;
         CHECK_EQ(load(reason, sizeof(reason)), 0);
-        takes_signals = 0;
+        library.opened = NULL;
         CHECK_EQ(sigaction(number, NULL, &after), 0);
         CHECK_EQ(pthread_sigmask(SIG_BLOCK, NULL, &mask_after), 0);
         CHECK(after.sa_handler == before.sa_handler);
@@ -157,19 +118,10 @@ static void environment_is_set_but_not_overwritten(void)
     CHECK(strcmp(getenv("FI_MR_CACHE_MONITOR"), "disabled") == 0);
 }
 
-static void reason_fits_its_buffer(void)
-{
-    char reason[8];
-
-    instead = "libweft-absent.so.1";
-    CHECK_EQ(load(reason, sizeof(reason)), ENOENT);
-    CHECK(strcmp(reason, "libweft") == 0);
-    instead = NULL;
-    CHECK_EQ(load(reason, sizeof(reason)), 0); /* succeeds after a failure */
-}
-
 int main(void)
 {
+    library.load = load_fabric;
+    library.name = "libfabric.so.1";
     RUN(installed_library_fills_the_table);
     RUN(absent_library_is_named);
     RUN(absent_function_is_named);

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../common/load.h"
 #include "shim.h"
 #include "table.h"
 
@@ -66,10 +67,8 @@ int weft_verbs_load(char *reason, size_t size)
 #undef WEFT_LOOK_UP
     return 0;
 
-failed:;
-    const char *error = dlerror();
-    snprintf(reason, size, "%s", error != NULL ? error : missing);
-    return ENOENT;
+failed:
+    return weft_load_failed(reason, size, missing);
 }
 
 /*

@@ -78,10 +78,7 @@ func TestHelloRefused(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			m := testHello()
 			tc.change(m)
-			_, err := wire.ParseHello(wire.AppendHello(nil, m))
-			var refused *tlv.Error
-			require.ErrorAs(t, err, &refused)
-			require.ErrorContains(t, err, tc.reason)
+			hellos.Refused(t, m, tc.reason)
 		})
 	}
 }

@@ -4,6 +4,7 @@ package tlvtest
 import (
 	"bytes"
 	"encoding/hex"
+	"errors"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -91,6 +92,15 @@ func (c Codec[M]) Fields(t *testing.T, format *tlv.Format, m M, variable ...uint
 		if _, err := c.Parse(tlv.Finish(longer)); err == nil && !slices.Contains(variable, field) {
 			t.Errorf("%s takes a longer field %#x", format.Name, field)
 		}
+	}
+}
+
+// Refused checks that a message that says something impossible is refused for that reason.
+func (c Codec[M]) Refused(t *testing.T, m M, reason string) {
+	t.Helper()
+	_, err := c.Parse(c.Append(nil, m))
+	if refused := (*tlv.Error)(nil); !errors.As(err, &refused) || !strings.Contains(err.Error(), reason) {
+		t.Fatalf("%+v is refused with %v, not with %q", m, err, reason)
 	}
 }
 
