@@ -2,6 +2,7 @@ package fabricrail_test
 
 import (
 	"os"
+	"strings"
 	"testing"
 
 	"github.com/weftrdma/weft/internal/rdmatest"
@@ -16,7 +17,7 @@ const soakVar = "WEFT_SOAK"
 // local is a provider on this machine.
 func local(provider string) fabricrail.Config {
 	cfg := fabricrail.Config{Provider: provider}
-	if provider != "shm" {
+	if strings.HasPrefix(provider, "tcp") {
 		cfg.Node = "127.0.0.1"
 	}
 	return cfg
@@ -25,6 +26,9 @@ func local(provider string) fabricrail.Config {
 // conformancePeer is the part that peers play which are killed.
 var conformancePeer = railtest.Peer(func(args []string) rail.Opener { return local(args[0]) })
 
+// conformanceSurvivor is the part of whoever survives those: with shm one may be left with a thread that spins in C.
+var conformanceSurvivor = railtest.Survivor(func(args []string) rail.Opener { return local(args[0]) })
+
 func TestConformance(t *testing.T) {
 	rdmatest.Require(t, rdmatest.Fabric)
 	for _, provider := range providers {
@@ -32,7 +36,7 @@ func TestConformance(t *testing.T) {
 			suite := railtest.Suite{Kills: 10, Connects: 100, Network: func(testing.TB) railtest.Network {
 				return railtest.Network{
 					Opener: func() rail.Opener { return local(provider) },
-					Child:  "conformance peer", ChildArgs: []string{provider},
+					Child:  "conformance peer", ChildArgs: []string{provider}, Survivor: "conformance survivor",
 				}
 			}}
 			if os.Getenv(soakVar) != "" {

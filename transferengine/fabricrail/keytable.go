@@ -1,6 +1,7 @@
 package fabricrail
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -15,11 +16,14 @@ import (
 //
 // shm of libfabric 1.17 checks a key and bounds at the target, and drops what is refused without a word: the operation never
 // completes, and a small one leaves the initiator's endpoint unable to post (seen). So it is not asked for what would be
-// refused. The table lies beside the endpoint's own memory in /dev/shm, whose name it bears, and goes with it. A registration
+// refused. The table lies beside the endpoint's own memory in /dev/shm, whose name it bears, and goes when the rail is closed. A registration
 // that is closed while an operation on it is under way costs what it would without.
 //
 // For each number of a key there are two words: the key, 0 where there is no such registration, and its length.
-type keyTable struct{ words *mem.Words }
+type keyTable struct {
+	words *mem.Words
+	path  string // of one that this rail made
+}
 
 const sharedMemory = "/dev/shm"
 
@@ -39,7 +43,10 @@ func createKeyTable(name string) (*keyTable, error) {
 		return nil, err
 	}
 	words, err := mem.CreateWords(path, 2*keyNumbers)
-	return &keyTable{words}, err
+	if err != nil {
+		return nil, err
+	}
+	return &keyTable{words, path}, nil
 }
 
 // openKeyTable opens the table of a peer. There is none once the peer's endpoint is closed.
@@ -49,7 +56,10 @@ func openKeyTable(name string) (*keyTable, error) {
 		return nil, err
 	}
 	words, err := mem.OpenWords(path, 2*keyNumbers)
-	return &keyTable{words}, err
+	if err != nil {
+		return nil, err
+	}
+	return &keyTable{words: words}, nil
 }
 
 // isThere tells whether an endpoint of shm can be reached: its library would follow the address of one that was closed in
@@ -90,6 +100,11 @@ func (t *keyTable) covers(key, offset, length uint64) bool {
 func (t *keyTable) close() error {
 	if t == nil {
 		return nil
+	}
+	if t.path != "" {
+		if err := os.Remove(t.path); err != nil {
+			return errors.Join(err, t.words.Close())
+		}
 	}
 	return t.words.Close()
 }

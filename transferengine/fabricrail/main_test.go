@@ -7,5 +7,8 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	rdmatest.Main(m, map[string]func([]string) int{"conformance peer": conformancePeer, "stuck survivor": stuckSurvivor})
+	rdmatest.Main(m, rdmatest.Children{
+		"conformance peer": conformancePeer, "conformance survivor": conformanceSurvivor, "stuck survivor": stuckSurvivor,
+		"closers": closers,
+	})
 }

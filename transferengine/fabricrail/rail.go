@@ -66,6 +66,9 @@ type Rail struct {
 	registering sync.Mutex
 	keyCount    atomic.Uint32 // of registrations, see newKey
 	keys        *keyTable     // for peers to look at, where the provider needs that
+
+	neighbour *neighbour // what this process's other rails know of this one, on shm
+	leftovers error      // of closing endpoints of neighbours
 }
 
 var _ rail.Rail = (*Rail)(nil)
@@ -115,6 +118,7 @@ func (r *Rail) setUp(incarnation rail.Incarnation) (err error) {
 		if r.keys, err = createKeyTable(string(name)); err != nil {
 			return err
 		}
+		r.neighbour = neighbours.enter(string(name))
 	}
 	if err := r.mailbox.open(r); err != nil {
 		return err
@@ -199,11 +203,28 @@ func random() uint64 {
 // free gives everything back. It is also what Open does with what it made before an error.
 func (r *Rail) free() error {
 	r.cutOff()
+	if r.neighbour != nil {
+		for _, n := range neighbours.others(r.neighbour) {
+			if r.removeNeighbour(n) != nil {
+				break
+			}
+		}
+	}
 	if r.crosser.stuck.Load() {
-		// The thread that is stuck has the endpoint, and all that it stands on: nothing of it can be closed.
-		return nil
+		// The thread that is stuck has the endpoint, and all that it stands on: nothing of it can be closed, nor any
+		// neighbour's endpoint, to which it may point.
+		return r.leftovers
 	}
 	r.crosser.stop()
+	err := r.keys.close() // nobody finds the rail from here on
+	if r.neighbour != nil {
+		return errors.Join(r.leftovers, err, neighbours.leave(r.neighbour, r.closeEndpoint))
+	}
+	return errors.Join(err, r.closeEndpoint())
+}
+
+// closeEndpoint closes the endpoint and what it stands on.
+func (r *Rail) closeEndpoint() error {
 	var errs []error
 	closeIt := func(c interface{ Close() error }, there bool) {
 		if there {
@@ -216,7 +237,7 @@ func (r *Rail) free() error {
 			errs = append(errs, c.release())
 		}
 	}
-	errs = append(errs, r.mailbox.close(), r.operations.close(), r.keys.close())
+	errs = append(errs, r.mailbox.close(), r.operations.close())
 	closeIt(r.cq, r.cq != nil)
 	closeIt(r.av, r.av != nil)
 	closeIt(r.domain, r.domain != nil)

@@ -36,6 +36,8 @@ func (r *Rail) Turn(now time.Time, events []rail.Event) (n int, next time.Time) 
 	next = liveness.Earlier(liveness.Earlier(r.reap(), r.handshake.Next()), r.vigil.Next())
 	if more {
 		next = now
+	} else if r.neighbour != nil && r.neighbour.leaving.Load() {
+		r.partFromDeparted()
 	}
 	return r.outbox.End(), next
 }

@@ -71,14 +71,18 @@ func (w *world) openWith(size int, access rail.Access) *node {
 	w.Helper()
 	r, err := w.network.Opener().Open(rail.Incarnation{0: byte(len(w.nodes) + 1), 15: 0xee})
 	require.NoError(w, err)
-	n := &node{world: w, rail: r, caps: r.Caps(), events: make([]rail.Event, 32), downs: make(map[rail.PeerID]rail.Event),
-		flying: make(map[uint64]rail.PeerID), done: make(map[uint64]error)}
+	n := newNode(w, r)
 	w.nodes = append(w.nodes, n)
 	n.memory = pages(size)
 	n.keys, err = r.Register(n.memory, access)
 	require.NoError(w, err)
 	w.Cleanup(func() { require.NoError(w, n.close()) })
 	return n
+}
+
+func newNode(w *world, r rail.Rail) *node {
+	return &node{world: w, rail: r, caps: r.Caps(), events: make([]rail.Event, 32), downs: make(map[rail.PeerID]rail.Event),
+		flying: make(map[uint64]rail.PeerID), done: make(map[uint64]error)}
 }
 
 // close closes the rail, if it was not closed before.

@@ -32,6 +32,9 @@ type Network struct {
 	Kill      func(address []byte)
 	Child     string
 	ChildArgs []string
+	// Survivor, of rails for which the death of a peer may cost their own process a thread, is the name under which the test
+	// main has [Survivor], which is given the same arguments.
+	Survivor string
 }
 
 func (s Suite) withDefaults() Suite {
