@@ -15,7 +15,7 @@ func TestPostingAndPollingAllocateNothing(t *testing.T) {
 	eachRDM(t, func(t *testing.T, provider string) {
 		a, b := pair(t, provider, setting{})
 		from, to := a.buffer(4096), b.buffer(4096)
-		template, err := fabric.NewTemplate(fabric.TemplatePart{Endpoint: a.ep, Kind: fabric.TemplateWrite, LKey: from.LKey(),
+		template, err := fabric.NewTemplate(fabric.TemplatePart{Endpoint: a.ep, Kind: fabric.OpWrite, LKey: from.LKey(),
 			Ops: []fabric.Op{to.at(fabric.Op{ID: 1}, 0), to.at(fabric.Op{ID: 2}, 0)}})
 		require.NoError(t, err)
 		closeAtEnd(t, template)
@@ -33,12 +33,13 @@ func TestPostingAndPollingAllocateNothing(t *testing.T) {
 				patches[i] = fabric.Patch{Index: uint32(i), Addr: from.Local(), Length: 8, RemoteAddr: to.Addr()}
 			}
 			var completions [8]fabric.Completion
-			sent, errWrite := a.ep.Write(ops[:], segs[:])
+			sent, errWrite := a.ep.Write(ops[:2], segs[:2])
+			more, got, errPoll := a.ep.PostPoll(fabric.OpWrite, ops[2:], segs[2:], completions[:], fabric.MaxSpin)
 			posted, errPost := template.Post(patches[:])
-			for got := 0; got < 6; {
+			for got < 6 {
 				n, errA := a.cq.PollSpin(completions[:], fabric.MaxSpin)
 				_, errB := b.cq.Poll(completions[:])
-				if errA != nil || errB != nil || errWrite != nil || errPost != nil || sent != 4 || posted != 2 {
+				if errA != nil || errB != nil || errWrite != nil || errPost != nil || errPoll != nil || sent+more != 4 || posted != 2 {
 					panic("posting failed")
 				}
 				got += n

@@ -43,8 +43,8 @@ func playBench(args []string) int {
 
 const (
 	benchMemory = 16 << 20
-	benchTurn   = 3 * time.Millisecond
-	benchTime   = 2 * time.Second // for a line of the table, unless its rounds take longer
+	benchTurn   = time.Millisecond
+	benchTime   = 5 * time.Second // for a line of the table, unless its rounds take longer
 )
 
 func bench(args []string) error {
@@ -208,20 +208,11 @@ func (w *writers) run(batches int) error {
 // batch writes a batch, and polls until it has completed.
 func (w *writers) batch() error {
 	for posted, done := 0, 0; done < len(w.ops); {
-		spin := fabric.MaxSpin
-		if posted < len(w.ops) {
-			n, err := w.ep.Write(w.ops[posted:], w.segs[posted:])
-			if err != nil && !errors.Is(err, fabric.ErrQueueFull) {
-				return err
-			}
-			if posted += n; posted < len(w.ops) {
-				spin = 0 // there may be room again before anything completes
-			}
-		}
-		n, err := w.cq.PollSpin(w.completions, spin)
-		if err != nil {
+		accepted, n, err := w.ep.PostPoll(fabric.OpWrite, w.ops[posted:], w.segs[posted:], w.completions, fabric.MaxSpin)
+		if err != nil && !errors.Is(err, fabric.ErrQueueFull) {
 			return err
 		}
+		posted += accepted
 		for i := range w.completions[:n] {
 			if err := w.cq.Err(&w.completions[i]); err != nil {
 				return err

@@ -6,6 +6,8 @@ package fabric
 // #cgo nocallback weft_fi_cq_poll
 // #cgo noescape weft_fi_post
 // #cgo nocallback weft_fi_post
+// #cgo noescape weft_fi_post_poll
+// #cgo nocallback weft_fi_post_poll
 // #cgo noescape weft_fi_post_atomics
 // #cgo nocallback weft_fi_post_atomics
 // #cgo noescape weft_fi_template_post
@@ -28,6 +30,8 @@ const (
 	_ = C.sizeof_struct_weft_fi_atomic - unsafe.Sizeof(AtomicOp{})
 	_ = unsafe.Sizeof(Patch{}) - C.sizeof_struct_weft_fi_patch
 	_ = C.sizeof_struct_weft_fi_patch - unsafe.Sizeof(Patch{})
+	_ = unsafe.Sizeof(postPolled{}) - C.sizeof_struct_weft_fi_post_polled
+	_ = C.sizeof_struct_weft_fi_post_polled - unsafe.Sizeof(postPolled{})
 	_ = unsafe.Sizeof(Completion{}) - C.sizeof_struct_weft_fi_completion
 	_ = C.sizeof_struct_weft_fi_completion - unsafe.Sizeof(Completion{})
 )
@@ -77,12 +81,20 @@ func cWaitCQ(cq unsafe.Pointer, completions []Completion, timeout time.Duration)
 		C.int(timeout.Milliseconds())))
 }
 
-func cPost(ep unsafe.Pointer, k kind, ops []Op, segs []Seg) (accepted, result int) {
+func cPost(ep unsafe.Pointer, k OpKind, ops []Op, segs []Seg) (accepted, result int) {
 	var n C.uint32_t
 	rc := C.weft_fi_post(number(ep), C.uint32_t(k),
 		(*C.struct_weft_fi_op)(unsafe.Pointer(unsafe.SliceData(ops))), C.uint32_t(len(ops)),
 		(*C.struct_weft_fi_seg)(unsafe.Pointer(unsafe.SliceData(segs))), C.uint32_t(len(segs)), &n)
 	return int(n), int(rc)
+}
+
+func cPostPoll(ep unsafe.Pointer, k OpKind, ops []Op, segs []Seg, completions []Completion, spin uint32, done *postPolled) {
+	C.weft_fi_post_poll(number(ep), C.uint32_t(k),
+		(*C.struct_weft_fi_op)(unsafe.Pointer(unsafe.SliceData(ops))), C.uint32_t(len(ops)),
+		(*C.struct_weft_fi_seg)(unsafe.Pointer(unsafe.SliceData(segs))), C.uint32_t(len(segs)),
+		(*C.struct_weft_fi_completion)(unsafe.Pointer(unsafe.SliceData(completions))), C.uint32_t(len(completions)),
+		C.uint32_t(spin), (*C.struct_weft_fi_post_polled)(unsafe.Pointer(done)))
 }
 
 func cPostAtomics(ep unsafe.Pointer, k atomicKind, ops []AtomicOp, segs []Seg) (accepted, result int) {
@@ -113,7 +125,7 @@ func cCreateTemplate(n int) (unsafe.Pointer, error) {
 
 func cFreeTemplate(t unsafe.Pointer) { C.weft_fi_template_free((*C.struct_weft_fi_template)(t)) }
 
-func cAddPrepared(t, ep unsafe.Pointer, k kind, op *Op, lkey uint32) (result int) {
+func cAddPrepared(t, ep unsafe.Pointer, k OpKind, op *Op, lkey uint32) (result int) {
 	return int(C.weft_fi_template_add((*C.struct_weft_fi_template)(t), (*C.struct_weft_fi_ep)(ep), C.uint32_t(k),
 		(*C.struct_weft_fi_op)(unsafe.Pointer(op)), C.uint32_t(lkey)))
 }

@@ -21,7 +21,7 @@ func TestContextsOfProvidersAreKept(t *testing.T) {
 	eachRDM(t, func(t *testing.T, provider string) {
 		for name, test := range map[string]func(*testing.T, string, setting){
 			"sends": sendsInEveryForm, "writes": writesInEveryForm, "multi-receives": multiRecvs, "tags": taggedMessages,
-			"selective": selectiveCompletions, "cancel": cancelled, "batch": batches, "truncated": truncated,
+			"selective": selectiveCompletions, "cancel": cancelled, "batch": batches, "post and poll": postsAndPolls, "truncated": truncated,
 		} {
 			t.Run(name, func(t *testing.T) { test(t, provider, setting{contexts: true}) })
 		}

@@ -16,7 +16,7 @@ func TestParentsOutliveTheirChildren(t *testing.T) {
 	eachRDM(t, func(t *testing.T, provider string) {
 		x := open(t, provider, setting{})
 		b := x.buffer(8)
-		template, err := fabric.NewTemplate(fabric.TemplatePart{Endpoint: x.ep, Kind: fabric.TemplateWrite,
+		template, err := fabric.NewTemplate(fabric.TemplatePart{Endpoint: x.ep, Kind: fabric.OpWrite,
 			Ops: []fabric.Op{{Peer: x.meet(x.name)}}, LKey: b.LKey()})
 		require.NoError(t, err)
 		for _, parent := range []interface{ Close() error }{x.fabric, x.domain, x.av, x.cq, x.ep} {
@@ -36,7 +36,7 @@ func TestClosedObjectsSaySo(t *testing.T) {
 		b := x.buffer(8)
 		counter := opened[*fabric.Counter](t)(openCounter(x, fabric.CounterConfig{}))
 		eq := opened[*fabric.EQ](t)(x.fabric.OpenEQ(fabric.EQConfig{}))
-		template, err := fabric.NewTemplate(fabric.TemplatePart{Endpoint: x.ep, Kind: fabric.TemplateWrite,
+		template, err := fabric.NewTemplate(fabric.TemplatePart{Endpoint: x.ep, Kind: fabric.OpWrite,
 			Ops: []fabric.Op{{Peer: x.meet(x.name)}}, LKey: b.LKey()})
 		require.NoError(t, err)
 		for _, c := range []interface{ Close() error }{template, x.ep, x.av, x.cq, b, eq} {

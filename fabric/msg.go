@@ -19,7 +19,7 @@ package fabric
 //	ssize_t fi_inject(struct fid_ep *ep, const void *buf, size_t len, fi_addr_t dest_addr)
 //	ssize_t fi_injectdata(struct fid_ep *ep, const void *buf, size_t len, uint64_t data, fi_addr_t dest_addr)
 func (ep *Endpoint) Send(ops []Op, segs []Seg) (accepted int, err error) {
-	return ep.post(kindSend, ops, segs)
+	return ep.post(OpSend, ops, segs)
 }
 
 // Recv posts buffers for messages, as Send does messages, from Peer or, with AddrUnspec, from anyone. With FlagMultiRecv a
@@ -32,5 +32,5 @@ func (ep *Endpoint) Send(ops []Op, segs []Seg) (accepted int, err error) {
 //	ssize_t fi_recvv(struct fid_ep *ep, const struct iovec *iov, void **desc, size_t count, fi_addr_t src_addr, void *context)
 //	ssize_t fi_recvmsg(struct fid_ep *ep, const struct fi_msg *msg, uint64_t flags)
 func (ep *Endpoint) Recv(ops []Op, segs []Seg) (accepted int, err error) {
-	return ep.post(kindRecv, ops, segs)
+	return ep.post(OpRecv, ops, segs)
 }

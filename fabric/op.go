@@ -3,6 +3,7 @@ package fabric
 import (
 	"fmt"
 	"syscall"
+	"time"
 )
 
 // Seg is one piece of registered memory.
@@ -28,19 +29,24 @@ type Op struct {
 	_          uint32
 }
 
-// kind is enum weft_fi_kind.
-type kind uint32
+// OpKind is what operations are.
+type OpKind uint32
 
+// The kinds of operations, of enum weft_fi_kind: those of [Endpoint.Send], [Endpoint.Recv] and so on.
 const (
-	kindSend kind = iota
-	kindRecv
-	kindTaggedSend
-	kindTaggedRecv
-	kindWrite
-	kindRead
+	OpSend OpKind = iota
+	OpRecv
+	OpTaggedSend
+	OpTaggedRecv
+	OpWrite
+	OpRead
 )
 
-func (k kind) String() string {
+// String names the function of libfabric.
+func (k OpKind) String() string {
+	if k > OpRead {
+		return fmt.Sprint(uint32(k))
+	}
 	return [...]string{"fi_sendmsg", "fi_recvmsg", "fi_tsendmsg", "fi_trecvmsg", "fi_writemsg", "fi_readmsg"}[k]
 }
 
@@ -58,10 +64,11 @@ const (
 	badAtomic
 	badPatch
 	badBusy
+	badQueue
 )
 
 // post posts operations of one kind in one crossing.
-func (ep *Endpoint) post(k kind, ops []Op, segs []Seg) (accepted int, err error) {
+func (ep *Endpoint) post(k OpKind, ops []Op, segs []Seg) (accepted int, err error) {
 	if err := ep.life.Enter(); err != nil {
 		return 0, err
 	}
@@ -71,6 +78,41 @@ func (ep *Endpoint) post(k kind, ops []Op, segs []Seg) (accepted int, err error)
 		return ep.refused(k.String(), result, accepted, len(ops), len(segs))
 	}
 	return accepted, nil
+}
+
+// PostPoll posts operations as [Endpoint.Send] and its like do, and then polls the endpoint's queue for them, TxCQ or RxCQ, as
+// [CQ.PollSpin] does, all in one crossing: for whoever waits for what it posts. It polls in any case but one: where an operation
+// is refused and nothing was posted. While not all are accepted it does not spin.
+//
+// It returns how many operations were accepted, how many completions there were, and the error of the post or else of the poll.
+func (ep *Endpoint) PostPoll(kind OpKind, ops []Op, segs []Seg, completions []Completion, spin time.Duration) (accepted,
+	completed int, err error) {
+	if kind > OpRead {
+		return 0, 0, invalid("post operations of the unknown kind %v", kind)
+	}
+	if err := ep.life.Enter(); err != nil { // its queues are open as long as it is
+		return 0, 0, err
+	}
+	var done postPolled
+	cPostPoll(ep.ptr, kind, ops, segs, completions, uint32(min(max(spin, 0), MaxSpin)), &done)
+	ep.life.Exit()
+	if done.result == 0 && done.completed >= 0 {
+		return int(done.accepted), int(done.completed), nil
+	}
+	if done.result != 0 {
+		accepted, err = ep.refused(kind.String(), int(done.result), int(done.accepted), len(ops), len(segs))
+	} else {
+		accepted, err = int(done.accepted), failed("fi_cq_read", int(-done.completed))
+	}
+	return accepted, int(max(done.completed, 0)), err
+}
+
+// postPolled is struct weft_fi_post_polled.
+type postPolled struct {
+	result    int32
+	accepted  uint32
+	completed int32
+	_         uint32
 }
 
 // refused is the outcome of a post that did not take all. What the shim refused was not posted at all; accepted is then the
@@ -124,6 +166,8 @@ func (ep *Endpoint) badReason(bad, segs int) string {
 		return fmt.Sprintf("longer than FlagInject takes, %d bytes", info.Tx.InjectSize)
 	case badPeer:
 		return "the peer is not in the endpoint's address vector, or the group not joined"
+	case badQueue:
+		return "the endpoint has no completion queue to poll for it"
 	case badAtomic:
 		return "the provider has no such atomic, or not of so many values; see AtomicValid"
 	}

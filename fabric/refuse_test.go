@@ -84,7 +84,7 @@ func TestOperationsThatAnEndpointWasNotOpenedFor(t *testing.T) {
 	}
 	_, err := a.ep.Atomic([]fabric.AtomicOp{{NumSeg: 1, Peer: peer}}, b.all())
 	require.ErrorContains(t, err, "the endpoint has no such operation")
-	_, err = fabric.NewTemplate(fabric.TemplatePart{Endpoint: a.ep, Kind: fabric.TemplateWrite, Ops: op})
+	_, err = fabric.NewTemplate(fabric.TemplatePart{Endpoint: a.ep, Kind: fabric.OpWrite, Ops: op})
 	require.ErrorContains(t, err, "the endpoint has no such operation")
 	_, err = a.ep.Join(a.name)
 	require.ErrorContains(t, err, "without CapMulticast")

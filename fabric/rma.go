@@ -15,7 +15,7 @@ package fabric
 //	ssize_t fi_inject_write(struct fid_ep *ep, const void *buf, size_t len, fi_addr_t dest_addr, uint64_t addr, uint64_t key)
 //	ssize_t fi_inject_writedata(struct fid_ep *ep, const void *buf, size_t len, uint64_t data, fi_addr_t dest_addr, uint64_t addr, uint64_t key)
 func (ep *Endpoint) Write(ops []Op, segs []Seg) (accepted int, err error) {
-	return ep.post(kindWrite, ops, segs)
+	return ep.post(OpWrite, ops, segs)
 }
 
 // Read reads peers' memory, at RemoteAddr with RemoteKey, into the segments.
@@ -26,5 +26,5 @@ func (ep *Endpoint) Write(ops []Op, segs []Seg) (accepted int, err error) {
 //	ssize_t fi_readv(struct fid_ep *ep, const struct iovec *iov, void **desc, size_t count, fi_addr_t src_addr, uint64_t addr, uint64_t key, void *context)
 //	ssize_t fi_readmsg(struct fid_ep *ep, const struct fi_msg_rma *msg, uint64_t flags)
 func (ep *Endpoint) Read(ops []Op, segs []Seg) (accepted int, err error) {
-	return ep.post(kindRead, ops, segs)
+	return ep.post(OpRead, ops, segs)
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/weftrdma/weft/fabric"
+	"github.com/weftrdma/weft/internal/rdmatest"
 )
 
 func TestWriteReachesThePeersMemory(t *testing.T) {
@@ -127,6 +128,60 @@ func batches(t *testing.T, provider string, s setting) {
 		a.complete(uint64(i+1), b)
 	}
 	require.Equal(t, from.bytes, to.bytes)
+}
+
+func TestPostAndPollIsBothInOneCrossing(t *testing.T) {
+	eachRDM(t, func(t *testing.T, provider string) { postsAndPolls(t, provider, setting{}) })
+}
+
+func postsAndPolls(t *testing.T, provider string, s setting) {
+	a, b := pair(t, provider, s)
+	from, to := a.buffer(4096), b.buffer(4096)
+	for i := range from.bytes {
+		from.bytes[i] = byte(i * 5)
+	}
+	ops, segs := make([]fabric.Op, 64), make([]fabric.Seg, 64)
+	for i := range ops {
+		ops[i] = to.at(fabric.Op{ID: uint64(i + 1), NumSeg: 1}, 64*uint64(i))
+		segs[i] = from.Seg(64*uint64(i), 64)
+	}
+	var completions [100]fabric.Completion
+	seen := map[uint64]bool{}
+	ctx := rdmatest.Context(t, patience)
+	for posted := 0; len(seen) < len(ops); b.poll() {
+		require.NoError(t, ctx.Err())
+		before := a.ep.Crossings()
+		accepted, n, err := a.ep.PostPoll(fabric.OpWrite, ops[posted:], segs[posted:], completions[:], fabric.MaxSpin)
+		require.Equal(t, before+1, a.ep.Crossings())
+		if posted += accepted; posted < len(ops) {
+			require.ErrorIs(t, err, fabric.ErrQueueFull)
+		} else {
+			require.NoError(t, err)
+		}
+		for i := range completions[:n] {
+			require.NoError(t, a.cq.Err(&completions[i]))
+			require.False(t, seen[completions[i].ID])
+			seen[completions[i].ID] = true
+		}
+	}
+	a.until(func() bool { return bytes.Equal(from.bytes, to.bytes) }, b)
+	b.recv(7, to.all())
+	a.post(a.ep.Send, []fabric.Op{{ID: 8, NumSeg: 1}}, []fabric.Seg{from.Seg(0, 8)}, b)
+	for n := 0; n == 0; { // receives have a queue of their own
+		var err error
+		_, n, err = b.ep.PostPoll(fabric.OpRecv, nil, nil, completions[:], fabric.MaxSpin)
+		require.NoError(t, err)
+		require.NoError(t, ctx.Err())
+		a.poll()
+	}
+	require.Equal(t, uint64(7), completions[0].ID)
+	ops[1].NumSeg = 2
+	accepted, n, err := a.ep.PostPoll(fabric.OpWrite, ops[:2], segs[:2], completions[:], 0)
+	require.ErrorIs(t, err, syscall.EINVAL)
+	require.Zero(t, accepted)
+	require.Zero(t, n)
+	_, _, err = a.ep.PostPoll(77, ops[:1], segs[:1], completions[:], 0)
+	require.ErrorIs(t, err, syscall.EINVAL)
 }
 
 func TestWriteToAKeyThatIsNoneFails(t *testing.T) {

@@ -11,7 +11,7 @@ package fabric
 //	ssize_t fi_tinject(struct fid_ep *ep, const void *buf, size_t len, fi_addr_t dest_addr, uint64_t tag)
 //	ssize_t fi_tinjectdata(struct fid_ep *ep, const void *buf, size_t len, uint64_t data, fi_addr_t dest_addr, uint64_t tag)
 func (ep *Endpoint) TaggedSend(ops []Op, segs []Seg) (accepted int, err error) {
-	return ep.post(kindTaggedSend, ops, segs)
+	return ep.post(OpTaggedSend, ops, segs)
 }
 
 // TaggedRecv posts buffers for messages whose tag is Tag but for the bits of Ignore, as [Endpoint.Recv] does for those
@@ -24,5 +24,5 @@ func (ep *Endpoint) TaggedSend(ops []Op, segs []Seg) (accepted int, err error) {
 //	ssize_t fi_trecvv(struct fid_ep *ep, const struct iovec *iov, void **desc, size_t count, fi_addr_t src_addr, uint64_t tag, uint64_t ignore, void *context)
 //	ssize_t fi_trecvmsg(struct fid_ep *ep, const struct fi_msg_tagged *msg, uint64_t flags)
 func (ep *Endpoint) TaggedRecv(ops []Op, segs []Seg) (accepted int, err error) {
-	return ep.post(kindTaggedRecv, ops, segs)
+	return ep.post(OpTaggedRecv, ops, segs)
 }

@@ -18,22 +18,11 @@ type Template struct {
 	n     int
 }
 
-// TemplateKind is what the operations of a part are.
-type TemplateKind uint32
-
-// The kinds of operations that can be prepared.
-const (
-	TemplateSend       = TemplateKind(kindSend)
-	TemplateTaggedSend = TemplateKind(kindTaggedSend)
-	TemplateWrite      = TemplateKind(kindWrite)
-	TemplateRead       = TemplateKind(kindRead)
-)
-
 // TemplatePart is operations of one kind for one endpoint, in the order in which they are posted. Each has one segment, of
 // the memory that LKey is for; NumSeg and RemoteAddr are not looked at.
 type TemplatePart struct {
 	Endpoint *Endpoint
-	Kind     TemplateKind
+	Kind     OpKind // not a receive
 	Ops      []Op
 	LKey     uint32
 }
@@ -53,7 +42,7 @@ func NewTemplate(parts ...TemplatePart) (*Template, error) {
 	t := &Template{parts: parts}
 	for i, part := range parts {
 		switch part.Kind {
-		case TemplateSend, TemplateTaggedSend, TemplateWrite, TemplateRead:
+		case OpSend, OpTaggedSend, OpWrite, OpRead:
 		default:
 			return nil, invalid("template: part %d is of kind %d, which cannot be prepared", i, part.Kind)
 		}
@@ -87,7 +76,7 @@ func (t *Template) prepare() error {
 		}
 		t.holds = append(t.holds, held)
 		for k := range part.Ops {
-			if result := cAddPrepared(t.ptr, part.Endpoint.ptr, kind(part.Kind), &part.Ops[k], part.LKey); result != 0 {
+			if result := cAddPrepared(t.ptr, part.Endpoint.ptr, part.Kind, &part.Ops[k], part.LKey); result != 0 {
 				return part.Endpoint.postError("prepare template", result, at, t.n, t.n)
 			}
 			at++

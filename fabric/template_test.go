@@ -36,7 +36,7 @@ func TestScatterTo64PeersCrossesOnce(t *testing.T) {
 				}
 			}
 			connectAll(a, sides, ops)
-			template, err := fabric.NewTemplate(fabric.TemplatePart{Endpoint: a.ep, Kind: fabric.TemplateWrite, Ops: ops, LKey: from.LKey()})
+			template, err := fabric.NewTemplate(fabric.TemplatePart{Endpoint: a.ep, Kind: fabric.OpWrite, Ops: ops, LKey: from.LKey()})
 			require.NoError(t, err)
 			closeAtEnd(t, template)
 			require.Equal(t, peers, template.Len())
@@ -75,10 +75,10 @@ func TestTemplateOfSeveralKinds(t *testing.T) {
 		copy(here.bytes, "0123456789")
 		copy(there.bytes[32:], "abcdef")
 		template, err := fabric.NewTemplate(
-			fabric.TemplatePart{Endpoint: a.ep, Kind: fabric.TemplateSend, Ops: []fabric.Op{{ID: 1}}, LKey: here.LKey()},
-			fabric.TemplatePart{Endpoint: a.ep, Kind: fabric.TemplateTaggedSend, Ops: []fabric.Op{{ID: 2, Tag: 5}}, LKey: here.LKey()},
-			fabric.TemplatePart{Endpoint: a.ep, Kind: fabric.TemplateWrite, Ops: []fabric.Op{{ID: 3, RemoteKey: there.RKey()}}, LKey: here.LKey()},
-			fabric.TemplatePart{Endpoint: a.ep, Kind: fabric.TemplateRead, Ops: []fabric.Op{{ID: 4, RemoteKey: there.RKey()}}, LKey: here.LKey()},
+			fabric.TemplatePart{Endpoint: a.ep, Kind: fabric.OpSend, Ops: []fabric.Op{{ID: 1}}, LKey: here.LKey()},
+			fabric.TemplatePart{Endpoint: a.ep, Kind: fabric.OpTaggedSend, Ops: []fabric.Op{{ID: 2, Tag: 5}}, LKey: here.LKey()},
+			fabric.TemplatePart{Endpoint: a.ep, Kind: fabric.OpWrite, Ops: []fabric.Op{{ID: 3, RemoteKey: there.RKey()}}, LKey: here.LKey()},
+			fabric.TemplatePart{Endpoint: a.ep, Kind: fabric.OpRead, Ops: []fabric.Op{{ID: 4, RemoteKey: there.RKey()}}, LKey: here.LKey()},
 		)
 		require.NoError(t, err)
 		closeAtEnd(t, template)
@@ -122,7 +122,7 @@ func TestBadPatchesPostNothing(t *testing.T) {
 	a, b := pair(t, "shm", setting{})
 	from, to := a.buffer(64), b.buffer(64)
 	ops := []fabric.Op{to.at(fabric.Op{ID: 1}, 0), to.at(fabric.Op{ID: 2}, 0)}
-	template, err := fabric.NewTemplate(fabric.TemplatePart{Endpoint: a.ep, Kind: fabric.TemplateWrite, Ops: ops, LKey: from.LKey()})
+	template, err := fabric.NewTemplate(fabric.TemplatePart{Endpoint: a.ep, Kind: fabric.OpWrite, Ops: ops, LKey: from.LKey()})
 	require.NoError(t, err)
 	closeAtEnd(t, template)
 	good := fabric.Patch{Addr: from.Local(), Length: 8, RemoteAddr: to.Addr()}
@@ -143,8 +143,8 @@ func TestBadPatchesPostNothing(t *testing.T) {
 	a.poll()
 	require.Empty(t, a.done)
 	for want, part := range map[string]fabric.TemplatePart{
-		"flags that this":  {Endpoint: a.ep, Kind: fabric.TemplateRead, Ops: []fabric.Op{{Flags: fabric.FlagInject}}},
-		"the peer is not":  {Endpoint: a.ep, Kind: fabric.TemplateWrite, Ops: []fabric.Op{{Peer: 9}}},
+		"flags that this":  {Endpoint: a.ep, Kind: fabric.OpRead, Ops: []fabric.Op{{Flags: fabric.FlagInject}}},
+		"the peer is not":  {Endpoint: a.ep, Kind: fabric.OpWrite, Ops: []fabric.Op{{Peer: 9}}},
 		"cannot be prepar": {Endpoint: a.ep, Kind: 1, Ops: ops},
 	} {
 		_, err := fabric.NewTemplate(part)

@@ -22,7 +22,7 @@ calls() {
   local sizes=(8 4096 65536 1048576 16777216)
   [ "$1" != shm ] || sizes=(self8 self4096 "${sizes[@]}")
   cat <<'HEAD'
-Nanoseconds an operation, medians. Three writers take turns of 3 ms on processor 0 with one target on processor 1, a program
+Nanoseconds an operation, medians. Three writers take turns of 1 ms on processor 0 with one target on processor 1, a program
 in C: a program in C; the same loop in C inside this process, on the binding's endpoint; the binding on that endpoint. ratio:
 of the binding to the loop beside it, median and quartiles of the rounds. above: how many empty crossings a single operation
 took more. self: this process writes to itself, and takes in between what is timed.

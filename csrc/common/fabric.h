@@ -141,6 +141,15 @@ enum weft_fi_bad_op {
     WEFT_FI_BAD_ATOMIC,   /* a datatype and operation that the provider does not have, or a length that does not fit */
     WEFT_FI_BAD_PATCH,    /* not a prepared operation, or not after the one before */
     WEFT_FI_BAD_BUSY,     /* a template that another thread posts */
+    WEFT_FI_BAD_QUEUE,    /* the endpoint has no completion queue for it, which was to be polled */
+};
+
+/* fabric.postPolled: what became of a post, and of the poll after it. */
+struct weft_fi_post_polled {
+    int32_t result; /* of the post */
+    uint32_t accepted;
+    int32_t completed; /* of the poll */
+    uint32_t zero;
 };
 
 /* fabric.Completion */

@@ -5,14 +5,13 @@ enum { WEFT_FI_PEERS = 1 << 16, WEFT_FI_PEER_CHUNKS = 1 << 10 };
 struct weft_fi_av {
     struct fid_av *av;
     uint32_t lock;
-    uint32_t rx_bits; /* the highest bits of an address, which name a receive context */
+    uint64_t mask; /* of an address, without the highest bits, which name a receive context */
     uint64_t *known[WEFT_FI_PEER_CHUNKS];
 };
 
 static inline int weft_fi_known(const struct weft_fi_av *av, uint64_t peer)
 {
-    if (av->rx_bits != 0)
-        peer = peer << av->rx_bits >> av->rx_bits;
+    peer &= av->mask;
     if (peer >= (uint64_t)WEFT_FI_PEERS * WEFT_FI_PEER_CHUNKS)
         return 0;
     const uint64_t *bits = __atomic_load_n(&av->known[peer / WEFT_FI_PEERS], __ATOMIC_ACQUIRE);
@@ -47,7 +46,7 @@ int weft_fi_av_open(struct weft_fi_domain *d, uint64_t count, uint32_t rx_bits, 
     struct weft_fi_av *av = calloc(1, sizeof(*av));
     if (av == NULL)
         return ENOMEM;
-    av->rx_bits = rx_bits;
+    av->mask = UINT64_MAX >> rx_bits;
     int rc = weft_fi_result(fi_av_open(d->domain, &attr, &av->av, av));
     if (rc == 0)
         *out = av;

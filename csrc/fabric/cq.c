@@ -5,6 +5,7 @@ struct weft_fi_cq {
     struct fid_cq *cq;
     struct weft_fi_domain *domain;
     size_t stride; /* of an entry as the queue gives it */
+    int plain;     /* entries have no tag and no source, and a context is no more than a number */
     uint32_t lock; /* guards failures */
     uint32_t failed;
     struct weft_fi_failure failures[WEFT_FI_FAILURES]; /* the last ones */
@@ -22,6 +23,23 @@ static struct fid *weft_fi_cq_fid(struct weft_fi_cq *cq)
     return &cq->cq->fid;
 }
 
+static int weft_fi_has_sources(const struct weft_fi_cq *cq)
+{
+    return (cq->domain->caps & FI_SOURCE) != 0;
+}
+
+/* Whether a context is more than a number, or a completion of what a peer did has one. */
+static int weft_fi_has_notes(const struct weft_fi_domain *d)
+{
+    return (d->mode & (FI_CONTEXT | FI_CONTEXT2 | FI_RX_CQ_DATA)) != 0;
+}
+
+static void weft_fi_cq_format(struct weft_fi_cq *cq, int tagged)
+{
+    cq->stride = tagged ? sizeof(struct fi_cq_tagged_entry) : sizeof(struct fi_cq_data_entry);
+    cq->plain = !tagged && !weft_fi_has_sources(cq) && !weft_fi_has_notes(cq->domain);
+}
+
 int weft_fi_cq_open(struct weft_fi_domain *d, uint64_t depth, int tagged, uint32_t wait, int vector, uint64_t flags,
                     struct weft_fi_cq **out, int *fd)
 {
@@ -36,7 +54,7 @@ int weft_fi_cq_open(struct weft_fi_domain *d, uint64_t depth, int tagged, uint32
     if (cq == NULL)
         return ENOMEM;
     cq->domain = d;
-    cq->stride = tagged ? sizeof(struct fi_cq_tagged_entry) : sizeof(struct fi_cq_data_entry);
+    weft_fi_cq_format(cq, tagged);
     struct weft_signals signals;
     weft_signals_save(&signals);
     int rc = weft_fi_result(fi_cq_open(d->domain, &attr, &cq->cq, cq));
@@ -179,23 +197,12 @@ struct weft_fi_entries {
     uint64_t sources[WEFT_FI_POLL]; /* with FI_SOURCE */
 };
 
-static inline int weft_fi_has_sources(const struct weft_fi_cq *cq)
-{
-    return (cq->domain->caps & FI_SOURCE) != 0;
-}
-
 /* Reads up to max, at most WEFT_FI_POLL. Returns what the queue does. */
 static inline ssize_t weft_fi_read_entries(struct weft_fi_cq *cq, struct weft_fi_entries *entries, size_t max)
 {
-    if (weft_fi_has_sources(cq))
+    if (WEFT_RARELY(!cq->plain) && weft_fi_has_sources(cq))
         return fi_cq_readfrom(cq->cq, entries->bytes, max, entries->sources);
     return fi_cq_read(cq->cq, entries->bytes, max);
-}
-
-/* Whether a context is more than a number, or a completion of what a peer did has one. */
-static inline int weft_fi_has_notes(const struct weft_fi_domain *d)
-{
-    return (d->mode & (FI_CONTEXT | FI_CONTEXT2 | FI_RX_CQ_DATA)) != 0;
 }
 
 WEFT_INLINE uint32_t weft_fi_move_all(struct weft_fi_cq *cq, const struct weft_fi_entries *entries, size_t stride,
@@ -230,7 +237,7 @@ WEFT_INLINE uint32_t weft_fi_move_all(struct weft_fi_cq *cq, const struct weft_f
 WEFT_INLINE uint32_t weft_fi_move(struct weft_fi_cq *cq, const struct weft_fi_entries *entries, size_t n,
                                   struct weft_fi_completion *out)
 {
-    if (!weft_fi_has_notes(cq->domain) && !weft_fi_has_sources(cq) && cq->stride == sizeof(struct fi_cq_data_entry))
+    if (cq->plain)
         return weft_fi_move_all(cq, entries, sizeof(struct fi_cq_data_entry), 0, 0, n, out);
     return weft_fi_move_all(cq, entries, cq->stride, weft_fi_has_sources(cq), weft_fi_has_notes(cq->domain), n, out);
 }
@@ -281,9 +288,9 @@ static __attribute__((noinline)) int weft_fi_cq_spin(struct weft_fi_cq *cq, stru
     return n;
 }
 
-int weft_fi_cq_poll(weft_fi_number number, struct weft_fi_completion *out, uint32_t max, uint32_t spin_ns)
+/* What weft_fi_cq_poll does; the read that there mostly is one of is part of whoever calls this. */
+WEFT_INLINE int weft_fi_poll(struct weft_fi_cq *cq, struct weft_fi_completion *out, uint32_t max, uint32_t spin_ns)
 {
-    struct weft_fi_cq *cq = (struct weft_fi_cq *)number;
     struct weft_fi_entries entries;
     size_t want = weft_fi_at_a_time(max);
     if (max == 0) { /* progress alone */
@@ -304,6 +311,11 @@ int weft_fi_cq_poll(weft_fi_number number, struct weft_fi_completion *out, uint3
         return more > 0 ? done + more : done;
     }
     return done;
+}
+
+int weft_fi_cq_poll(weft_fi_number cq, struct weft_fi_completion *out, uint32_t max, uint32_t spin_ns)
+{
+    return weft_fi_poll((struct weft_fi_cq *)cq, out, max, spin_ns);
 }
 
 int weft_fi_cq_wait(struct weft_fi_cq *cq, struct weft_fi_completion *out, uint32_t max, int timeout_ms)

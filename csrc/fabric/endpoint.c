@@ -10,6 +10,7 @@ struct weft_fi_ep {
     uint32_t num_counters;
     uint32_t selective; /* completions of sends, and of receives, are only those asked for */
     uint64_t caps;
+    uint32_t kinds; /* bits of enum weft_fi_kind: what can be posted */
     uint64_t inject_size;
     uint64_t max_msg_size;
     uint32_t tx_iov_limit, rx_iov_limit;
@@ -38,6 +39,19 @@ static uint32_t weft_fi_iov_limit(size_t limit)
     return limit == 0 ? 1 : limit < WEFT_FI_IOV ? (uint32_t)limit : WEFT_FI_IOV;
 }
 
+static uint32_t weft_fi_kinds(uint64_t caps)
+{
+    static const uint64_t needed[] = {
+        [WEFT_FI_SEND] = FI_MSG | FI_SEND,     [WEFT_FI_RECV] = FI_MSG | FI_RECV,
+        [WEFT_FI_TSEND] = FI_TAGGED | FI_SEND, [WEFT_FI_TRECV] = FI_TAGGED | FI_RECV,
+        [WEFT_FI_WRITE] = FI_RMA | FI_WRITE,   [WEFT_FI_READ] = FI_RMA | FI_READ,
+    };
+    uint32_t kinds = 0;
+    for (size_t i = 0; i < sizeof(needed) / sizeof(needed[0]); i++)
+        kinds |= (caps & needed[i]) == needed[i] ? 1u << i : 0;
+    return kinds;
+}
+
 /* An endpoint, or a context of one, with what its info promises. */
 static struct weft_fi_ep *weft_fi_ep_made(struct weft_fi_domain *d, const struct fi_info *info)
 {
@@ -46,6 +60,7 @@ static struct weft_fi_ep *weft_fi_ep_made(struct weft_fi_domain *d, const struct
         return NULL;
     ep->domain = d;
     ep->caps = info->caps;
+    ep->kinds = weft_fi_kinds(info->caps);
     ep->inject_size = info->tx_attr->inject_size;
     ep->max_msg_size = info->ep_attr->max_msg_size;
     ep->tx_iov_limit = weft_fi_iov_limit(info->tx_attr->iov_limit);

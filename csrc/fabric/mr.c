@@ -17,8 +17,8 @@ static inline struct weft_fi_region *weft_fi_region(const struct weft_fi_domain 
 }
 
 /* Where a segment's memory is described to the provider; an error where it is not in an open region. */
-static inline enum weft_fi_bad_op weft_fi_local(const struct weft_fi_domain *d, const struct weft_fi_seg *seg,
-                                                void **desc)
+WEFT_INLINE enum weft_fi_bad_op weft_fi_local(const struct weft_fi_domain *d, const struct weft_fi_seg *seg,
+                                              void **desc)
 {
     if (seg->lkey == 0 || d->regions[(seg->lkey & WEFT_FI_INDEX) / WEFT_FI_CHUNK] == NULL)
         return WEFT_FI_BAD_LKEY;

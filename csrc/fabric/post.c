@@ -8,16 +8,15 @@ enum weft_fi_side { WEFT_FI_TX, WEFT_FI_RX };
 #define WEFT_FI_RX_FLAGS (FI_COMPLETION | FI_MORE | FI_MULTI_RECV)
 
 static const struct weft_fi_rule {
-    uint64_t caps; /* that the endpoint needs */
-    uint64_t flags;
+    uint64_t flags; /* that it takes */
     enum weft_fi_side side;
 } weft_fi_rules[] = {
-    [WEFT_FI_SEND] = {FI_MSG | FI_SEND, WEFT_FI_TX_FLAGS | FI_MULTICAST, WEFT_FI_TX},
-    [WEFT_FI_RECV] = {FI_MSG | FI_RECV, WEFT_FI_RX_FLAGS, WEFT_FI_RX},
-    [WEFT_FI_TSEND] = {FI_TAGGED | FI_SEND, WEFT_FI_TX_FLAGS, WEFT_FI_TX},
-    [WEFT_FI_TRECV] = {FI_TAGGED | FI_RECV, WEFT_FI_RX_FLAGS | FI_PEEK | FI_CLAIM | FI_DISCARD, WEFT_FI_RX},
-    [WEFT_FI_WRITE] = {FI_RMA | FI_WRITE, WEFT_FI_TX_FLAGS, WEFT_FI_TX},
-    [WEFT_FI_READ] = {FI_RMA | FI_READ, WEFT_FI_TX_FLAGS & ~(FI_INJECT | FI_REMOTE_CQ_DATA), WEFT_FI_TX},
+    [WEFT_FI_SEND] = {WEFT_FI_TX_FLAGS | FI_MULTICAST, WEFT_FI_TX},
+    [WEFT_FI_RECV] = {WEFT_FI_RX_FLAGS, WEFT_FI_RX},
+    [WEFT_FI_TSEND] = {WEFT_FI_TX_FLAGS, WEFT_FI_TX},
+    [WEFT_FI_TRECV] = {WEFT_FI_RX_FLAGS | FI_PEEK | FI_CLAIM | FI_DISCARD, WEFT_FI_RX},
+    [WEFT_FI_WRITE] = {WEFT_FI_TX_FLAGS, WEFT_FI_TX},
+    [WEFT_FI_READ] = {WEFT_FI_TX_FLAGS & ~(FI_INJECT | FI_REMOTE_CQ_DATA), WEFT_FI_TX},
 };
 
 /* An operation's segments as the provider takes them. */
@@ -29,8 +28,8 @@ struct weft_fi_list {
 };
 
 /* Appends a segment to a list; memory that is taken at once needs no region. */
-static inline enum weft_fi_bad_op weft_fi_append(const struct weft_fi_domain *d, const struct weft_fi_seg *seg,
-                                                 int at_once, struct weft_fi_list *list)
+WEFT_INLINE enum weft_fi_bad_op weft_fi_append(const struct weft_fi_domain *d, const struct weft_fi_seg *seg,
+                                               int at_once, struct weft_fi_list *list)
 {
     size_t i = list->count++;
     list->iov[i] = (struct iovec){(void *)(uintptr_t)seg->addr, seg->length};
@@ -76,9 +75,9 @@ static inline enum weft_fi_bad_op weft_fi_check_length(const struct weft_fi_ep *
 }
 
 /* Checks an operation, and fills in its list on the way. */
-static inline enum weft_fi_bad_op weft_fi_check(struct weft_fi_ep *ep, const struct weft_fi_rule *rule,
-                                                const struct weft_fi_op *op, const struct weft_fi_seg *segs,
-                                                uint32_t left, struct weft_fi_list *list)
+static __attribute__((noinline)) enum weft_fi_bad_op
+weft_fi_check(struct weft_fi_ep *ep, const struct weft_fi_rule *rule, const struct weft_fi_op *op,
+              const struct weft_fi_seg *segs, uint32_t left, struct weft_fi_list *list)
 {
     if ((op->flags & ~rule->flags) != 0)
         return WEFT_FI_BAD_FLAGS;
@@ -403,24 +402,66 @@ static __attribute__((noinline)) int weft_fi_post_many(struct weft_fi_ep *ep, en
     return rc != 0 ? rc : weft_fi_post_kind(ep, kind, ops, n, segs, kept, accepted);
 }
 
-int weft_fi_post(weft_fi_number number, uint32_t kind, const struct weft_fi_op *ops, uint32_t n,
-                 const struct weft_fi_seg *segs, uint32_t num_seg, uint32_t *accepted)
+/*
+ * The common operation: one segment in a region, one peer of the address vector, nothing taken at once. Returns 0 where
+ * it is not, or is bad: weft_fi_check tells.
+ */
+WEFT_INLINE int weft_fi_common(const struct weft_fi_ep *ep, const struct weft_fi_rule *rule,
+                               const struct weft_fi_op *op, const struct weft_fi_seg *seg, uint32_t num_seg,
+                               struct weft_fi_list *list)
 {
-    struct weft_fi_ep *ep = (struct weft_fi_ep *)number;
-    const struct weft_fi_rule *rule = &weft_fi_rules[kind];
+    if (num_seg != 1 || op->num_seg != 1 || (op->flags & (~rule->flags | FI_INJECT | FI_MULTICAST)) != 0 ||
+        seg->length > ep->max_msg_size || ep->av == NULL || !weft_fi_known(ep->av, op->peer) ||
+        weft_fi_local(ep->domain, seg, &list->desc[0]) != 0)
+        return 0;
+    list->iov[0] = (struct iovec){(void *)(uintptr_t)seg->addr, seg->length};
+    list->count = 1;
+    list->length = seg->length;
+    return 1;
+}
+
+/* What weft_fi_post does. A single operation, where every step counts, is part of whoever calls this. */
+WEFT_INLINE int weft_fi_do_post(struct weft_fi_ep *ep, enum weft_fi_kind kind, const struct weft_fi_op *ops, uint32_t n,
+                                const struct weft_fi_seg *segs, uint32_t num_seg, uint32_t *accepted)
+{
     struct weft_fi_list list;
     weft_fi_crossed(&ep->crossings);
     *accepted = 0;
-    if ((ep->caps & rule->caps) != rule->caps)
+    if (WEFT_RARELY((ep->kinds >> kind & 1) == 0))
         return -WEFT_FI_BAD_KIND;
     if (n != 1)
-        return weft_fi_post_many(ep, (enum weft_fi_kind)kind, ops, n, segs, num_seg, accepted);
-    enum weft_fi_bad_op bad = weft_fi_check(ep, rule, ops, segs, num_seg, &list);
-    if (bad == 0 && num_seg != ops->num_seg)
-        bad = WEFT_FI_BAD_SEG_LIST;
-    if (bad != 0)
-        return -(int)bad;
-    int rc = weft_fi_post_one(ep, (enum weft_fi_kind)kind, ops, &list);
+        return weft_fi_post_many(ep, kind, ops, n, segs, num_seg, accepted);
+    if (WEFT_RARELY(!weft_fi_common(ep, &weft_fi_rules[kind], ops, segs, num_seg, &list))) {
+        enum weft_fi_bad_op bad = weft_fi_check(ep, &weft_fi_rules[kind], ops, segs, num_seg, &list);
+        if (bad != 0 || num_seg != ops->num_seg)
+            return bad != 0 ? -(int)bad : -WEFT_FI_BAD_SEG_LIST;
+    }
+    int rc = weft_fi_post_one(ep, kind, ops, &list);
     *accepted = rc == 0;
     return rc;
+}
+
+int weft_fi_post(weft_fi_number ep, uint32_t kind, const struct weft_fi_op *ops, uint32_t n,
+                 const struct weft_fi_seg *segs, uint32_t num_seg, uint32_t *accepted)
+{
+    return weft_fi_do_post((struct weft_fi_ep *)ep, (enum weft_fi_kind)kind, ops, n, segs, num_seg, accepted);
+}
+
+void weft_fi_post_poll(weft_fi_number number, uint32_t kind, const struct weft_fi_op *ops, uint32_t n,
+                       const struct weft_fi_seg *segs, uint32_t num_seg, struct weft_fi_completion *out, uint32_t max,
+                       uint32_t spin_ns, struct weft_fi_post_polled *done)
+{
+    struct weft_fi_ep *ep = (struct weft_fi_ep *)number;
+    struct weft_fi_cq *cq = ep->cqs[weft_fi_rules[kind].side == WEFT_FI_TX ? WEFT_FI_SENDS : WEFT_FI_RECVS];
+    done->completed = 0;
+    done->accepted = 0;
+    done->result = -WEFT_FI_BAD_QUEUE;
+    if (cq == NULL)
+        return;
+    done->result = weft_fi_do_post(ep, (enum weft_fi_kind)kind, ops, n, segs, num_seg, &done->accepted);
+    if (done->result < 0)
+        return;
+    if (done->accepted < n)
+        spin_ns = 0; /* there may be room again before anything completes */
+    done->completed = weft_fi_poll(cq, out, max, spin_ns);
 }

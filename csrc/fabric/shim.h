@@ -186,6 +186,11 @@ int weft_fi_eq_write(struct weft_fi_eq *eq, uint32_t type, uint64_t context, uin
  */
 int weft_fi_post(weft_fi_number ep, uint32_t kind, const struct weft_fi_op *ops, uint32_t n,
                  const struct weft_fi_seg *segs, uint32_t num_seg, uint32_t *accepted);
+
+/* The same, and then, unless nothing was posted for a bad operation, weft_fi_cq_poll of the endpoint's queue for it. */
+void weft_fi_post_poll(weft_fi_number ep, uint32_t kind, const struct weft_fi_op *ops, uint32_t n,
+                       const struct weft_fi_seg *segs, uint32_t num_seg, struct weft_fi_completion *out, uint32_t max,
+                       uint32_t spin_ns, struct weft_fi_post_polled *done);
 int weft_fi_post_atomics(weft_fi_number ep, uint32_t kind, const struct weft_fi_atomic *ops, uint32_t n,
                          const struct weft_fi_seg *segs, uint32_t num_seg, uint32_t *accepted);
 int weft_fi_atomic_valid(struct weft_fi_ep *ep, uint32_t kind, uint32_t datatype, uint32_t op, uint64_t *count);

@@ -43,7 +43,7 @@ int weft_fi_template_add(struct weft_fi_template *t, struct weft_fi_ep *ep, uint
     const struct weft_fi_rule *rule = &weft_fi_rules[kind];
     if (t->n == t->room)
         return ENOSPC;
-    if ((ep->caps & rule->caps) != rule->caps)
+    if ((ep->kinds >> kind & 1) == 0)
         return -WEFT_FI_BAD_KIND;
     if ((op->flags & ~rule->flags) != 0)
         return -WEFT_FI_BAD_FLAGS;

@@ -117,6 +117,12 @@ AT(weft_fi_patch, length, 16);
 AT(weft_fi_patch, index, 24);
 AT(weft_fi_patch, zero, 28);
 
+SIZE(weft_fi_post_polled, 16);
+AT(weft_fi_post_polled, result, 0);
+AT(weft_fi_post_polled, accepted, 4);
+AT(weft_fi_post_polled, completed, 8);
+AT(weft_fi_post_polled, zero, 12);
+
 SIZE(weft_fi_completion, 64);
 AT(weft_fi_completion, id, 0);
 AT(weft_fi_completion, flags, 8);

@@ -68,7 +68,8 @@ static void fill(int entries, int error_at, size_t stride)
     memset(&queue, 0, sizeof(queue));
     queue.left = entries;
     queue.error_at = error_at;
-    queue.stride = tx.stride = stride;
+    queue.stride = stride;
+    weft_fi_cq_format(&tx, stride == sizeof(struct fi_cq_tagged_entry));
     queue.err = FI_ETRUNC;
     fid_tx.ops = &queue_ops;
 }

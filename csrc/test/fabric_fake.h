@@ -23,6 +23,7 @@ static struct {
     int rc;         /* instead of -FI_EAGAIN */
     int posts;      /* that were taken */
     int progressed; /* reads of no entries, of both queues */
+    int polled;     /* other reads */
     const char *refuse;
 } fake;
 
@@ -159,6 +160,8 @@ static ssize_t f_read_cq(struct fid_cq *cq, void *buf, size_t count)
     (void)cq, (void)buf;
     if (count == 0)
         fake.progressed++;
+    else
+        fake.polled++;
     return -FI_EAGAIN;
 }
 
@@ -186,12 +189,15 @@ static inline void begin(uint64_t mode)
         .domain = &domain,
         .av = &av,
         .cqs = {&tx, &rx},
-        .caps = FI_MSG | FI_RMA | FI_SEND | FI_RECV | FI_WRITE | FI_READ,
+        .kinds = weft_fi_kinds(FI_MSG | FI_RMA | FI_SEND | FI_RECV | FI_WRITE | FI_READ),
         .inject_size = 16,
         .max_msg_size = 128,
         .tx_iov_limit = 4,
         .rx_iov_limit = 4,
     };
+    weft_fi_cq_format(&tx, 0);
+    weft_fi_cq_format(&rx, 0);
+    av.mask = UINT64_MAX;
     CHECK_EQ(weft_fi_note(&av, 3, 1), 0);
     if (lkey == 0)
         CHECK_EQ(weft_fi_region_add(&domain, (uint64_t)(uintptr_t)memory, sizeof(memory), &memory, &lkey), 0);

@@ -153,7 +153,13 @@ static void each_operation_is_checked_as_if_alone(void)
         CHECK_EQ(weft_fi_post((weft_fi_number)&ep, WEFT_FI_WRITE, bad, 3, its, 3, &accepted), -cases[i].bad);
         CHECK_EQ(accepted, 2);
         CHECK_EQ(fake.posts, 0);
+        CHECK_EQ(weft_fi_post((weft_fi_number)&ep, WEFT_FI_WRITE, &bad[2], 1, &its[2], 1, &accepted), -cases[i].bad);
+        CHECK_EQ(accepted, 0);
+        CHECK_EQ(fake.posts, 0);
     }
+    struct weft_fi_op one = {.peer = 3, .num_seg = 1};
+    CHECK_EQ(weft_fi_post((weft_fi_number)&ep, WEFT_FI_WRITE, &one, 1, list, 2, &accepted), -WEFT_FI_BAD_SEG_LIST);
+    CHECK_EQ(weft_fi_post((weft_fi_number)&ep, WEFT_FI_WRITE, &one, 1, list, 0, &accepted), -WEFT_FI_BAD_SEG_LIST);
     struct weft_fi_op same[4] = {ops[1], ops[1], ops[1], ops[1]};
     struct weft_fi_seg its[4] = {list[1], list[1], list[1], list[1]};
     begin(0); /* a list that ends early */
@@ -181,6 +187,52 @@ static void queue_of_both_directions_is_read_once(void)
     fake.refusals = 1;
     CHECK_EQ(post_many(1, &accepted), 0);
     CHECK_EQ(fake.progressed, 1);
+}
+
+static struct weft_fi_post_polled post_poll(uint32_t kind, uint32_t n, uint32_t spin_ns)
+{
+    struct weft_fi_op ops[4];
+    struct weft_fi_seg list[4];
+    struct weft_fi_completion out[4];
+    struct weft_fi_post_polled done;
+    for (uint32_t i = 0; i < 4; i++) {
+        ops[i] = (struct weft_fi_op){.id = i + 1, .peer = 3, .num_seg = 1};
+        list[i] = seg(i, 1);
+    }
+    weft_fi_post_poll((weft_fi_number)&ep, kind, ops, n, list, n, out, 4, spin_ns, &done);
+    return done;
+}
+
+static void post_is_followed_by_a_poll_of_its_queue(void)
+{
+    begin(0);
+    CHECK_EQ(post_poll(WEFT_FI_SEND, 4, 0).accepted, 4);
+    CHECK_EQ(fake.posts, 4);
+    CHECK_EQ(fake.polled, 1);
+    CHECK_EQ(post_poll(WEFT_FI_SEND, 0, 0).accepted, 0);
+    CHECK_EQ(fake.polled, 2);
+    CHECK_EQ(post_poll(WEFT_FI_SEND, 1, 100000).accepted, 1);
+    CHECK(fake.polled > 4); /* it spun */
+
+    begin(0); /* a queue that is full is polled, and not spun on */
+    fake.takes = 1;
+    fake.refusals = 1 << 20;
+    struct weft_fi_post_polled done = post_poll(WEFT_FI_SEND, 4, 10000);
+    CHECK_EQ(done.result, EAGAIN);
+    CHECK_EQ(done.accepted, 1);
+    CHECK_EQ(fake.polled, 1);
+
+    begin(0); /* nothing is polled where nothing was posted */
+    done = post_poll(WEFT_FI_TSEND, 1, 0);
+    CHECK_EQ(done.result, -WEFT_FI_BAD_KIND);
+    CHECK_EQ(fake.polled, 0);
+
+    begin(0); /* nor posted where nothing can be polled */
+    ep.cqs[WEFT_FI_RECVS] = NULL;
+    CHECK_EQ(post_poll(WEFT_FI_SEND, 1, 0).result, 0);
+    done = post_poll(WEFT_FI_RECV, 1, 0);
+    CHECK_EQ(done.result, -WEFT_FI_BAD_QUEUE);
+    CHECK_EQ(fake.posts, 1);
 }
 
 static void other_errors_stop_the_batch(void)
@@ -289,6 +341,7 @@ int main(void)
     RUN(full_queue_is_progressed_and_tried_once_more);
     RUN(each_operation_is_checked_as_if_alone);
     RUN(queue_of_both_directions_is_read_once);
+    RUN(post_is_followed_by_a_poll_of_its_queue);
     RUN(other_errors_stop_the_batch);
     RUN(context_is_a_slot);
     RUN(slot_is_had_back_where_the_post_fails);
