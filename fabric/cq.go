@@ -102,7 +102,9 @@ type Completion struct {
 	Addr   uint64 // where a multi-receive took the message
 	Data   uint64 // with FlagRemoteCQData
 	Tag    uint64 // of a queue that is Tagged
-	Source Addr   // with CapSource; AddrUnspec otherwise, and for a peer that is not in the AV
+	// Source is who sent or wrote, with CapSource; AddrUnspec otherwise, and for a peer that is not in the AV, of whom shm of
+	// libfabric 1.17 says 0.
+	Source Addr
 
 	err     uint32
 	failure uint32

@@ -180,14 +180,69 @@ func receive[T any](t *testing.T, c <-chan T) T {
 	}
 }
 
-func TestSourceIsToldWhereItIsAskedFor(t *testing.T) {
+// Who sent or wrote is told as the address vector has it, which the provider looks up.
+func TestSourceIsWhoItIsInTheAddressVector(t *testing.T) {
 	rdmatest.Require(t, rdmatest.Fabric)
-	a, b := pair(t, "shm", setting{hints: func(h *fabric.Hints) { h.Caps |= fabric.CapSource }})
-	from, to := a.buffer(8), b.buffer(8)
-	b.recv(1, to.all())
-	a.post(a.ep.Send, []fabric.Op{{ID: 2, NumSeg: 1}}, from.all(), b)
-	require.Equal(t, fabric.Addr(0), b.message(a).Source)
-	a.complete(2, b)
+	for _, provider := range []string{"shm", sockets} {
+		for _, tagged := range []bool{false, true} { // completions of both layouts
+			t.Run(fmt.Sprintf("%s/tagged=%v", provider, tagged), func(t *testing.T) { sources(t, provider, tagged) })
+		}
+	}
+}
+
+func sources(t *testing.T, provider string, tagged bool) {
+	s := setting{cq: fabric.CQConfig{Tagged: tagged, Wait: fabric.WaitUnspec}, hints: func(h *fabric.Hints) {
+		h.Provider, h.Caps = provider, h.Caps|fabric.CapSource
+	}}
+	target := open(t, provider, s)
+	to := target.buffer(64)
+	target.meet(target.name) // so that numbers here are not those at the peers
+	var peers [4]*side
+	for i := range peers {
+		peers[i] = open(t, provider, s)
+	}
+	var is [len(peers)]fabric.Addr
+	for _, i := range []int{2, 0, 3, 1} {
+		is[i] = target.meet(peers[i].name)
+		require.Equal(t, fabric.Addr(0), peers[i].meet(target.name))
+	}
+	for round := range uint64(3) {
+		for i, peer := range peers {
+			from := peer.buffer(8)
+			target.recv(1, to.all())
+			peer.post(peer.ep.Send, []fabric.Op{{ID: 2, NumSeg: 1}}, from.all(), target)
+			require.Equal(t, is[i], target.message(peer).Source, "a message of %d in round %d", i, round)
+			peer.complete(2, target)
+			op := to.at(fabric.Op{ID: 3, NumSeg: 1, Flags: fabric.FlagRemoteCQData, Data: round}, 0)
+			peer.post(peer.ep.Write, []fabric.Op{op}, from.all(), target)
+			require.Equal(t, is[i], target.arrival(peer).Source, "a write of %d in round %d", i, round)
+			peer.complete(3, target)
+		}
+	}
+	// One that waits is told too.
+	from := peers[2].buffer(8)
+	op := to.at(fabric.Op{ID: 3, NumSeg: 1, Flags: fabric.FlagRemoteCQData, Data: 5}, 0)
+	peers[2].post(peers[2].ep.Write, []fabric.Op{op}, from.all())
+	completions := make([]fabric.Completion, 2)
+	n, err := target.cq.Wait(rdmatest.Context(t, patience), completions)
+	require.NoError(t, err)
+	require.Equal(t, 1, n)
+	require.Equal(t, is[2], completions[0].Source)
+	peers[2].complete(3, target)
+	// Whoever is not in the address vector is nobody.
+	stranger := open(t, provider, s)
+	stranger.meet(target.name)
+	target.recv(1, to.all())
+	stranger.post(stranger.ep.Send, []fabric.Op{{ID: 2, NumSeg: 1}}, stranger.buffer(8).all(), target)
+	nobody := []fabric.Addr{fabric.AddrUnspec}
+	if provider == "shm" {
+		nobody = append(nobody, 0) // what 1.17 says
+	}
+	require.Contains(t, nobody, target.message(stranger).Source)
+	require.NoError(t, target.av.Remove(is[3]))
+	target.recv(1, to.all())
+	peers[3].post(peers[3].ep.Send, []fabric.Op{{ID: 2, NumSeg: 1}}, peers[3].buffer(8).all(), target)
+	require.Contains(t, nobody, target.message(peers[3]).Source)
 }
 
 func TestWaitObjectThatAProviderLacksIsAnError(t *testing.T) {

@@ -6,11 +6,12 @@
 #
 # Parts, each of a provider P (shm, tcp; without any, all):
 #   calls-P    writes with data: the binding, against the same calls from C (fabric/bench_test.go)
+#   engine-P   writes with an immediate: the engine over fabricrail, against the binding (fabricrail/bench_test.go)
 #   others-P   fi_pingpong and ucx_perftest
 set -euo pipefail
 cd "$(dirname "$0")/.."
-rounds=${ROUNDS:-15} # at least, of each line of calls-P
-[ $# -gt 0 ] || set -- calls-shm calls-tcp others-shm others-tcp
+rounds=${ROUNDS:-15} # at least, of each line of calls-P and engine-P
+[ $# -gt 0 ] || set -- calls-shm calls-tcp engine-shm engine-tcp others-shm others-tcp
 
 work=$(mktemp -d "${TMPDIR:-/tmp}/weft-bench-fabric.XXXXXX")
 trap 'rm -rf "$work"' EXIT
@@ -30,6 +31,22 @@ took more. self: this process writes to itself, and takes in between what is tim
 provider       bytes  at C, program      C here      fabric   ratio       quartiles rounds  above crossing
 HEAD
   WEFT_TEST_CHILD=bench timeout 170 "$work/fabric.test" "$work/loop" "$1" "$rounds" "${sizes[@]}"
+}
+
+# engine PROVIDER
+engine() {
+  go test -c -tags nosymbolizer -o "$work/fabricrail.test" ./transferengine/fabricrail
+  cat <<'HEAD'
+Nanoseconds, medians: of a write in a stream of which 64 are in flight, and of half a round trip of one write and its answer. Both
+sides have a process at each end, and take turns of 3 ms; what they write carries an immediate, and completes as the rail's
+writes do. inline: each process has one processor. dedicated: both have both, since an engine has a thread of its own. ratio: of
+the binding's time to the engine's, median and quartiles of the rounds. above: by how much the engine's time is longer.
+
+provider           bytes           binding      engine   ratio       quartiles rounds    above
+HEAD
+  local sizes=(8 4096 65536 1048576 16777216)
+  WEFT_TEST_CHILD=bench timeout 170 taskset -c 0 "$work/fabricrail.test" "$1" "$rounds" inline "${sizes[@]}"
+  WEFT_TEST_CHILD=bench timeout 170 "$work/fabricrail.test" "$1" "$rounds" dedicated "${sizes[@]}"
 }
 
 median() { sort -n "$1" | awk '{v[NR] = $1} END {print NR % 2 ? v[(NR + 1) / 2] : (v[NR / 2] + v[NR / 2 + 1]) / 2}'; }

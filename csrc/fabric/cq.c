@@ -5,7 +5,8 @@ struct weft_fi_cq {
     struct fid_cq *cq;
     struct weft_fi_domain *domain;
     size_t stride; /* of an entry as the queue gives it */
-    int plain;     /* entries have no tag and no source, and a context is no more than a number */
+    int sources;   /* it tells of whom a completion is */
+    int plain;     /* entries have no tag, and a context is no more than a number */
     uint32_t lock; /* guards failures */
     uint32_t failed;
     struct weft_fi_failure failures[WEFT_FI_FAILURES]; /* the last ones */
@@ -23,11 +24,6 @@ static struct fid *weft_fi_cq_fid(struct weft_fi_cq *cq)
     return &cq->cq->fid;
 }
 
-static int weft_fi_has_sources(const struct weft_fi_cq *cq)
-{
-    return (cq->domain->caps & FI_SOURCE) != 0;
-}
-
 /* Whether a context is more than a number, or a completion of what a peer did has one. */
 static int weft_fi_has_notes(const struct weft_fi_domain *d)
 {
@@ -37,7 +33,8 @@ static int weft_fi_has_notes(const struct weft_fi_domain *d)
 static void weft_fi_cq_format(struct weft_fi_cq *cq, int tagged)
 {
     cq->stride = tagged ? sizeof(struct fi_cq_tagged_entry) : sizeof(struct fi_cq_data_entry);
-    cq->plain = !tagged && !weft_fi_has_sources(cq) && !weft_fi_has_notes(cq->domain);
+    cq->sources = (cq->domain->caps & FI_SOURCE) != 0;
+    cq->plain = !tagged && !weft_fi_has_notes(cq->domain);
 }
 
 int weft_fi_cq_open(struct weft_fi_domain *d, uint64_t depth, int tagged, uint32_t wait, int vector, uint64_t flags,
@@ -200,7 +197,7 @@ struct weft_fi_entries {
 /* Reads up to max, at most WEFT_FI_POLL. Returns what the queue does. */
 static inline ssize_t weft_fi_read_entries(struct weft_fi_cq *cq, struct weft_fi_entries *entries, size_t max)
 {
-    if (WEFT_RARELY(!cq->plain) && weft_fi_has_sources(cq))
+    if (cq->sources)
         return fi_cq_readfrom(cq->cq, entries->bytes, max, entries->sources);
     return fi_cq_read(cq->cq, entries->bytes, max);
 }
@@ -232,14 +229,16 @@ WEFT_INLINE uint32_t weft_fi_move_all(struct weft_fi_cq *cq, const struct weft_f
 
 /*
  * Moves n entries to out; those that nobody asked for are left out. Returns how many. The loop is there once for what
- * is common, where it asks nothing for each, and once for the rest.
+ * is common, where it asks nothing for each, with sources and without, and once for the rest.
  */
 WEFT_INLINE uint32_t weft_fi_move(struct weft_fi_cq *cq, const struct weft_fi_entries *entries, size_t n,
                                   struct weft_fi_completion *out)
 {
-    if (cq->plain)
-        return weft_fi_move_all(cq, entries, sizeof(struct fi_cq_data_entry), 0, 0, n, out);
-    return weft_fi_move_all(cq, entries, cq->stride, weft_fi_has_sources(cq), weft_fi_has_notes(cq->domain), n, out);
+    const size_t data = sizeof(struct fi_cq_data_entry);
+    if (WEFT_RARELY(!cq->plain))
+        return weft_fi_move_all(cq, entries, cq->stride, cq->sources, weft_fi_has_notes(cq->domain), n, out);
+    return cq->sources ? weft_fi_move_all(cq, entries, data, 1, 0, n, out)
+                       : weft_fi_move_all(cq, entries, data, 0, 0, n, out);
 }
 
 static inline size_t weft_fi_at_a_time(uint32_t max)
@@ -330,9 +329,8 @@ int weft_fi_cq_wait(struct weft_fi_cq *cq, struct weft_fi_completion *out, uint3
         } while (done == 0 && weft_fi_yield(until));
         return done;
     }
-    ssize_t n = weft_fi_has_sources(cq)
-                    ? fi_cq_sreadfrom(cq->cq, entries.bytes, want, entries.sources, NULL, timeout_ms)
-                    : fi_cq_sread(cq->cq, entries.bytes, want, NULL, timeout_ms);
+    ssize_t n = cq->sources ? fi_cq_sreadfrom(cq->cq, entries.bytes, want, entries.sources, NULL, timeout_ms)
+                            : fi_cq_sread(cq->cq, entries.bytes, want, NULL, timeout_ms);
     if (n > 0)
         return (int)weft_fi_move(cq, &entries, (size_t)n, out);
     if (n == -FI_EAVAIL)

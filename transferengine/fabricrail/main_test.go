@@ -9,6 +9,6 @@ import (
 func TestMain(m *testing.M) {
 	rdmatest.Main(m, rdmatest.Children{
 		"conformance peer": conformancePeer, "conformance survivor": conformanceSurvivor, "stuck survivor": stuckSurvivor,
-		"closers": closers,
+		"closers": closers, "bench": playBench, "bench peer": playBenchPeer,
 	})
 }
