@@ -69,7 +69,7 @@ func LoadArena(words []uint64, pairs iter.Seq2[uint64, uint64], cfg Config) (*Ar
 		p.undo()
 		return nil, err
 	}
-	p.retireLeaf(before.segs[0].leaves[0].leaf.Load())
+	p.retireLeaf(before.segs[0].leaves[0].load())
 	p.retireInner(before)
 	a.show(p, root, offset, step[uint64]{})
 	return a, nil
@@ -263,7 +263,7 @@ func (a *Arena) replaceLeaf(p *planner, at step[uint64], l, next *leaf[uint64]) 
 	p.plan.Connects = []Connect{{childSlot(seg.at, len(seg.pivots), at.slot), offset}}
 	p.retireLeaf(l)
 	a.execute(p)
-	seg.leaves[at.slot].set(seg.pivots[at.slot], next)
+	seg.leaves[at.slot].set(next)
 	return nil
 }
 

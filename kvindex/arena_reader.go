@@ -304,7 +304,16 @@ func (r *Reader) Range(lo, hi uint64) iter.Seq2[uint64, uint64] {
 			if !p.last && p.upper <= hi {
 				end = p.upper - 1
 			}
-			if !l.ascend(latest, lo, end, yield) || end == hi {
+			var pairs runs[uint64]
+			i := l.lowerBound(lo)
+			for pairs.begin(l.keys[i:], l.values[i:], l.buf.Load(), latest, lo, end); pairs.next(); {
+				for i, k := range pairs.keys {
+					if !yield(k, pairs.values[i]) {
+						return
+					}
+				}
+			}
+			if end == hi {
 				return
 			}
 			lo = p.upper

@@ -2,6 +2,7 @@ package kvindex
 
 import (
 	"math"
+	"math/bits"
 	"sync/atomic"
 )
 
@@ -91,24 +92,25 @@ func (b *buffer[V]) newest(s slots, k uint64, n int, version uint64) (slot int, 
 	return 0, slotFree
 }
 
+// lower has the lower bit of each slot's state.
+const lower = 0x55555555
+
+// committed returns the lower bit of each slot that has been committed.
+func (s slots) committed() uint32 { return uint32(s^s>>1) & lower }
+
 // written tells whether all of the first n slots have been committed.
 func (s slots) written(n int) bool {
-	const low = 0x55555555 // the lower bit of each slot
-	all := uint64(1)<<(slotBits*uint(n)) - 1
-	return (uint64(s)^uint64(s)>>1)&low == low&all
+	return s.committed() == lower&(1<<(slotBits*uint(n))-1)
 }
 
-// latest is newest for the latest version. Mostly all slots have been committed, and it compares nothing but keys.
+// latest is newest for the latest version, and compares nothing but keys.
 func (b *buffer[V]) latest(s slots, k uint64, n int) (slot int, kind uint64) {
-	if !s.written(n) {
-		return b.newest(s, k, n, latest)
+	m := b.matches(k, s.committed()&(1<<(slotBits*uint(n))-1))
+	if m == 0 {
+		return 0, slotFree
 	}
-	for i := n - 1; i >= 0; i-- {
-		if b.keys[i] == k {
-			return i, s.kind(i)
-		}
-	}
-	return 0, slotFree
+	slot = (bits.Len32(m) - 1) / slotBits
+	return slot, s.kind(slot)
 }
 
 // settle kills the slots below n that are still being filled, and returns the word: its first n slots never change.
@@ -140,6 +142,9 @@ func (b *buffer[V]) seal() slots {
 	}
 }
 
+// unused is the state of a buffer that was sealed before anybody wrote to it.
+const unused = slots(maxBuffer<<reservedShift | oneReserved - 1)
+
 // delta is a buffer's effect: its last writes, in order of keys.
 type delta struct {
 	n       int
@@ -149,15 +154,16 @@ type delta struct {
 
 // collect gathers what the first n slots hold for a version, of the keys within a range.
 func (b *buffer[V]) collect(s slots, n int, version uint64, r bounds) (d delta) {
-	for i := n - 1; i >= 0; i-- {
-		if kind := s.kind(i); kind == slotFree || kind == slotDead || b.version(i) > version {
+	for m := s.committed() & (1<<(slotBits*uint(n)) - 1); m != 0; {
+		i := (bits.Len32(m) - 1) / slotBits
+		m &^= 1 << (slotBits * i)
+		if b.keys[i]-r.least > r.most-r.least {
 			continue
 		}
-		if k := b.keys[i]; k < r.least || k > r.most {
-			continue
+		if v := b.version(i); v <= version {
+			d.version = max(d.version, v)
+			d.insert(b.keys[:], i)
 		}
-		d.version = max(d.version, b.version(i))
-		d.insert(b.keys[:], i)
 	}
 	return d
 }

@@ -26,6 +26,9 @@ func Retrain(keys []uint64, c Config, plain bool) (sizes []int, models []Model) 
 	return sizes, models
 }
 
+// leafOf returns the leaf of k.
+func (x *Index[V]) leafOf(k uint64) *leaf[V] { return x.tree().descend(k).load() }
+
 // Enter and Leave begin and end what a reader's lookups do around their work.
 func Enter(r *Reader) { r.epoch.enter() }
 

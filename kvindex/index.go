@@ -43,70 +43,16 @@ func (x *Index[V]) tree() *inner[V] {
 	return root
 }
 
-// leafOf descends to the leaf of k.
-func (x *Index[V]) leafOf(k uint64) *leaf[V] {
-	seg, i := x.slotOf(k)
-	return seg.leaves[i].leaf.Load()
-}
-
-// leafAhead is leafOf, and asks for the leaf's keys and value that a search for k will need, before it knows the leaf.
-func (x *Index[V]) leafAhead(k uint64) *leaf[V] {
-	seg, i := x.slotOf(k)
-	s, pivot := &seg.leaves[i], seg.pivots[i]
-	prefetchAhead(s.keys.Load(), s.values.Load(), max(k, pivot)-pivot, s.line.Load())
-	return s.leaf.Load()
-}
-
-// leafToScan is leafAhead for a scan, which goes on behind k.
-func (x *Index[V]) leafToScan(k uint64) *leaf[V] {
-	seg, i := x.slotOf(k)
-	s, pivot := &seg.leaves[i], seg.pivots[i]
-	prefetchScan(s.keys.Load(), s.values.Load(), max(k, pivot)-pivot, s.line.Load())
-	return s.leaf.Load()
-}
-
-// slotOf descends to the segment above the leaf of k, and to the leaf's slot there. A lookup takes as long as the processor
-// needs to get through its instructions to those of the next one, whose cache misses it then overlaps with. Hence no
-// branches that depend on keys, and no calls: this is route and child, spelled out.
-func (x *Index[V]) slotOf(k uint64) (*segment[V], int) {
-	n := x.tree()
-	for {
-		s := 0
-		if n.count > 1 {
-			s = n.segmentOf(k)
-		}
-		seg := &n.segs[s]
-		i := seg.model.start(k)
-		if seg.model.width == inner10 {
-			w := seg.window
-			i &= maxCapacity - 1 // which it is: this is for the compiler
-			if i+inner10 <= len(seg.leaves) {
-				prefetchSlots(&seg.leaves[i+inner10/2-1]) // a guess again, while the pivots are on their way
-			}
-			i += 3 * (atLeast(k, w[i+3]) + atLeast(k, w[i+6]))
-			i += atLeast(k, w[i+1]) + atLeast(k, w[i+2])
-			i += atLeast(k, w[i+1])
-		} else {
-			i = predecessor(seg.pivots, i, int(seg.model.width), k)
-		}
-		if seg.leaves != nil {
-			return seg, i
-		}
-		n = seg.nodes[i].Load()
-	}
-}
-
 // Get returns the value of k and whether k is there. It panics after Close.
 func (x *Index[V]) Get(k uint64) (value V, ok bool) {
-	// leafAhead, spelled out: another call would take a tenth more time.
-	seg, i := x.slotOf(k)
-	s, pivot := &seg.leaves[i], seg.pivots[i]
-	prefetchAhead(s.keys.Load(), s.values.Load(), max(k, pivot)-pivot, s.line.Load())
-	l := s.leaf.Load()
-	if b := l.buf.Load(); b != nil {
-		return l.getBuffered(b, k)
+	at, s := x.tree().find(k)
+	if s != nil {
+		return s.get(k)
 	}
-	return l.search(k)
+	if at == nil {
+		return value, false
+	}
+	return *at, true
 }
 
 // Close ends the use of the index: any later call panics, and the memory is the collector's. A call that is under way

@@ -26,30 +26,8 @@ type segment[V any] struct {
 	at     uint64 // offset in an arena; 0 outside one
 }
 
-// slot refers to a leaf, and says where its keys and values are expected to be needed: not by what a search finds, but
-// early enough to ask for that memory together with the leaf's own. The words are not stored at once: a reader that sees
-// some old and some new ones asks for memory in vain.
-type slot[V any] struct {
-	leaf   atomic.Pointer[leaf[V]]
-	keys   atomic.Pointer[uint64] // the leaf's first key
-	values atomic.Pointer[V]      // its first value
-	line   atomic.Uint64          // slope of the leaf's line; in the low byte, the position that it predicts for the pivot
-}
-
-// set stores a leaf with a routing key.
-func (s *slot[V]) set(pivot uint64, l *leaf[V]) {
-	s.leaf.Store(l)
-	s.line.Store(l.model.from(pivot))
-	if len(l.keys) == 0 {
-		s.keys.Store(nil)
-		s.values.Store(nil)
-		return
-	}
-	s.keys.Store(&l.keys[0])
-	s.values.Store(&l.values[0])
-}
-
-// router finds children. Its array is longer than any segment, so that a window of ten needs no check of its bounds.
+// router finds children. Its array is longer than any segment and goes on with the largest key, so that a window of ten
+// needs no check of its bounds, wherever it begins and however short the segment is.
 type router struct {
 	model  model
 	window *[maxCapacity + inner10]uint64
@@ -59,6 +37,9 @@ type router struct {
 func newRouter(pivots []uint64, m model) router {
 	r := router{model: m, window: new([maxCapacity + inner10]uint64)}
 	n := copy(r.window[:], pivots)
+	for i := n; i < len(r.window); i++ {
+		r.window[i] = math.MaxUint64
+	}
 	r.pivots = r.window[:n:n]
 	return r
 }
@@ -66,14 +47,15 @@ func newRouter(pivots []uint64, m model) router {
 // child returns the position of the child that k belongs to. Keys below the first pivot belong to the first child.
 func (r *router) child(k uint64) int {
 	i := r.model.start(k)
-	if r.model.width != inner10 {
+	if r.model.width > inner10 {
 		return predecessor(r.pivots, i, int(r.model.width), k)
 	}
 	w := r.window
 	i &= maxCapacity - 1 // which it is: this is for the compiler
 	i += 3 * (atLeast(k, w[i+3]) + atLeast(k, w[i+6]))
 	i += atLeast(k, w[i+1]) + atLeast(k, w[i+2])
-	return i + atLeast(k, w[i+1])
+	i += atLeast(k, w[i+1])
+	return min(i, len(r.pivots)-1)
 }
 
 // newInner makes a node of 1 to maxSegments segments.
@@ -146,7 +128,7 @@ func locate[V any](n *inner[V], k uint64, path *[]step[V]) position[V] {
 			p.lower, p.first = seg.pivots[i], false
 		}
 		if seg.leaves != nil {
-			p.leaf = seg.leaves[i].leaf.Load()
+			p.leaf = seg.leaves[i].load()
 			return p
 		}
 		n = seg.nodes[i].Load()

@@ -3,31 +3,34 @@ package kvindex
 import "sync/atomic"
 
 // leaf holds the keys from its routing key up to the next leaf's. The arrays never change: writes go to the buffer, and a
-// leaf whose buffer is full is replaced. The first 64 bytes are what a lookup needs to find a key's position.
+// leaf whose buffer is full is replaced.
 type leaf[V any] struct {
-	model model
-	keys  []uint64
-	buf   atomic.Pointer[buffer[V]] // nil until the first write
+	content[V]
+	buf    atomic.Pointer[buffer[V]] // nil until the first write
+	since  uint64                    // no write in the arrays has a later version
+	before *history[V]               // what snapshots older than since see; nil when there was none
+	at     uint64                    // offset in an arena; 0 outside one
+	sum    uint64                    // of the keys and values, for Verify
+}
 
+// content is a leaf's arrays, and the line over the keys.
+type content[V any] struct {
+	model  model
+	keys   []uint64
 	values []V
-	since  uint64      // no write in the arrays has a later version
-	before *history[V] // what snapshots older than since see; nil when there was none
-	at     uint64      // offset in an arena; 0 outside one
-	sum    uint64      // of the keys and values, for Verify
-	_      [8]byte     // up to the size class of 128 bytes, whose objects start on a cache line
 }
 
 // newLeaf makes a leaf of one piece, on the given arrays.
 func newLeaf[V any](keys []uint64, values []V, m model) *leaf[V] {
-	return &leaf[V]{model: m, keys: keys, values: values, sum: contentSum(keys, values)}
+	return &leaf[V]{content: content[V]{m, keys, values}, sum: contentSum(keys, values)}
 }
 
-// written is a leaf together with its buffer. A leaf that replaces one whose buffer was full will be written to again; with
-// the buffer in the lines behind it, a write waits for both at once.
+// written is a leaf together with its buffer, in whole cache lines where values are words: a leaf that replaces one whose
+// buffer was full will be written to again.
 type written[V any] struct {
-	leaf   leaf[V]
 	buffer buffer[V]
-	_      [16]byte // up to a size class of whole cache lines, where values are words
+	leaf   leaf[V]
+	_      [32]byte
 }
 
 // newWritten is newLeaf with a buffer of the clock's version; without a clock there is none.
@@ -35,61 +38,53 @@ func newWritten[V any](keys []uint64, values []V, m model, clock *atomic.Uint64)
 	if clock == nil {
 		return newLeaf(keys, values, m)
 	}
-	w := &written[V]{leaf: leaf[V]{model: m, keys: keys, values: values, sum: contentSum(keys, values)}}
+	w := &written[V]{leaf: leaf[V]{content: content[V]{m, keys, values}, sum: contentSum(keys, values)}}
 	w.buffer.born = clock.Load()
 	w.leaf.buf.Store(&w.buffer)
 	return &w.leaf
 }
 
 // find returns the position of the last key <= k, and whether it is k.
-func (l *leaf[V]) find(k uint64) (i int, exact bool) {
-	i = l.model.start(k)
-	if l.model.width == leaf18 {
-		i += predecessor18((*[leaf18]uint64)(l.keys[i:]), k)
+func (c *content[V]) find(k uint64) (i int, exact bool) {
+	i = c.model.start(k)
+	if c.model.width == leaf18 {
+		i += predecessor18((*[leaf18]uint64)(c.keys[i:]), k)
 	} else {
-		i = predecessor(l.keys, i, int(l.model.width), k)
+		i = predecessor(c.keys, i, int(c.model.width), k)
 	}
-	return i, i < len(l.keys) && l.keys[i] == k
+	return i, i < len(c.keys) && c.keys[i] == k
 }
 
 // lowerBound returns the position of the first key >= k.
-func (l *leaf[V]) lowerBound(k uint64) int {
-	i, _ := l.find(k)
-	if i < len(l.keys) && l.keys[i] < k {
+func (c *content[V]) lowerBound(k uint64) int {
+	i, _ := c.find(k)
+	if i < len(c.keys) && c.keys[i] < k {
 		i++
 	}
 	return i
 }
 
-// getBuffered looks in the leaf's buffer, then in its arrays.
-func (l *leaf[V]) getBuffered(b *buffer[V], k uint64) (value V, ok bool) {
-	prefetchBuffer(b)
-	s := b.load()
-	switch slot, kind := b.latest(s, k, s.taken()); kind {
-	case slotPut:
-		return b.values[slot], true
-	case slotDel:
-		return value, false
-	}
-	return l.search(k)
-}
-
 // search returns the value in the arrays.
-func (l *leaf[V]) search(k uint64) (value V, ok bool) {
-	i := l.model.start(k)
-	if l.model.width == leaf18 {
-		i += search18((*[leaf18]uint64)(l.keys[i:]), k, &l.values[i+valueAhead])
-	} else {
-		i = predecessor(l.keys, i, int(l.model.width), k)
-	}
-	if i < len(l.keys) && l.keys[i] == k {
-		return l.values[i], true
+func (c *content[V]) search(k uint64) (value V, ok bool) {
+	if i, exact := c.find(k); exact {
+		return c.values[i], true
 	}
 	return value, false
 }
 
-// valueAhead is where in a window of 2*8+2 keys the likeliest values begin.
-const valueAhead = 6
+// get looks in a leaf's buffer, then in its arrays.
+func (s *slot[V]) get(k uint64) (value V, ok bool) {
+	_, c, b := s.read()
+	if b != nil {
+		switch slot, kind := b.latest(b.load(), k, maxBuffer); kind {
+		case slotPut:
+			return b.values[slot], true
+		case slotDel:
+			return value, false
+		}
+	}
+	return c.search(k)
+}
 
 // history is what leaves replaced, kept while a snapshot may look at it.
 type history[V any] struct {

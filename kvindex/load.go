@@ -63,6 +63,7 @@ type entry[V any] struct {
 	pivot uint64
 	leaf  *leaf[V] // one of the two is nil
 	node  *inner[V]
+	slot  *slot[V] // the leaf's where it has one, which then is copied
 }
 
 // buildTree makes the levels from the leaves up.
@@ -105,7 +106,11 @@ func buildNodes[V any](entries []entry[V], cfg Config) *inner[V] {
 }
 
 // clone copies to an array of exactly this length.
-func clone[T any](s []T) []T { return append(make([]T, 0, len(s)), s...) }
+func clone[T any](s []T) []T {
+	c := make([]T, len(s)) // which the compiler does not clear first
+	copy(c, s)
+	return c
+}
 
 func pivotsOf[V any](entries []entry[V]) []uint64 {
 	pivots := make([]uint64, len(entries))
@@ -138,7 +143,11 @@ func makeSegment[V any](entries []entry[V], m model) segment[V] {
 	if entries[0].leaf != nil {
 		s.leaves = make([]slot[V], len(entries))
 		for i, e := range entries {
-			s.leaves[i].set(e.pivot, e.leaf)
+			if e.slot != nil {
+				s.leaves[i] = *e.slot
+			} else {
+				s.leaves[i] = newSlot(e.leaf)
+			}
 		}
 		return s
 	}
@@ -149,13 +158,13 @@ func makeSegment[V any](entries []entry[V], m model) segment[V] {
 	return s
 }
 
-// entries returns the segment's children as they are now.
+// entries returns the segment's children as they are now. The caller has the node's lock.
 func (s *segment[V]) entries() []entry[V] {
 	entries := make([]entry[V], len(s.pivots))
 	for i, pivot := range s.pivots {
 		entries[i].pivot = pivot
 		if s.leaves != nil {
-			entries[i].leaf = s.leaves[i].leaf.Load()
+			entries[i].leaf, entries[i].slot = s.leaves[i].load(), &s.leaves[i]
 		} else {
 			entries[i].node = s.nodes[i].Load()
 		}

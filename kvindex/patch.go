@@ -9,9 +9,14 @@ type write[V any] struct {
 	value   V
 }
 
-// sealed ends the writing to a leaf and returns its buffer's effect in order of keys, in the caller's array.
+// sealed ends the writing to a leaf and returns its buffer's effect in order of keys, in the caller's array. The caller has
+// the lock of the leaf's node.
 func (x *Index[V]) sealed(l *leaf[V], into *[maxBuffer]write[V]) (ws []write[V], version uint64) {
-	b := x.buffer(l)
+	b := l.buf.Load()
+	if b == nil { // to stop writers who have seen the leaf and not yet given it one
+		b = &buffer[V]{born: x.version.Load()}
+		l.buf.Store(b)
+	}
 	s := b.seal()
 	d := b.collect(s, maxBuffer, latest, whole)
 	for i, slot := range d.slots[:d.n] {
@@ -100,12 +105,10 @@ func (x *Index[V]) patch(k uint64, l *leaf[V], clock *atomic.Uint64) {
 	if root == nil {
 		return // closed meanwhile
 	}
-	if len(l.keys) > 0 { // all of the arrays will be copied
-		prefetchArrays(&l.keys[0], &l.values[0], len(l.keys))
-	}
+	l.fetch() // all of the arrays will be copied
 	seg, n, i := bottom(root, k)
 	n.mu.Lock()
-	if n.retired || seg.leaves[i].leaf.Load() != l {
+	if n.retired || seg.leaves[i].load() != l {
 		n.mu.Unlock()
 		return
 	}
@@ -127,7 +130,7 @@ func (x *Index[V]) patch(k uint64, l *leaf[V], clock *atomic.Uint64) {
 	}
 	next := newWritten(m.keys, m.values, m.pieces[0].model, clock)
 	x.preserve(version, []*leaf[V]{next}, &old[V]{0, l})
-	seg.leaves[i].set(seg.pivots[i], next)
+	seg.leaves[i].set(next)
 	n.mu.Unlock()
 	x.counters.patches.Add(1)
 }

@@ -136,7 +136,7 @@ func (p *planner) segment(s *segment[uint64]) (uint64, error) {
 	for i := range children {
 		var err error
 		if s.leaves != nil {
-			children[i], err = p.leaf(s.leaves[i].leaf.Load())
+			children[i], err = p.leaf(s.leaves[i].load())
 		} else {
 			children[i], err = p.inner(s.nodes[i].Load())
 		}
@@ -154,7 +154,7 @@ func (p *planner) segment(s *segment[uint64]) (uint64, error) {
 	p.done = append(p.done, func() {
 		s.at = offset
 		for i := range s.leaves { // whose arrays are now in the arena
-			s.leaves[i].set(s.pivots[i], s.leaves[i].leaf.Load())
+			s.leaves[i].set(s.leaves[i].load())
 		}
 	})
 	return offset, nil

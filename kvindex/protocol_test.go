@@ -1,10 +1,12 @@
 package kvindex
 
 import (
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
 	"testing"
+	"unsafe"
 
 	"github.com/stretchr/testify/require"
 )
@@ -83,7 +85,6 @@ func TestSearchesAgree(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	random := rand.New(rand.NewPCG(seed, 0))
-	var value [3 * leaf18]uint64
 	for range 200 {
 		keys := make([]uint64, leaf18)
 		for i := range keys {
@@ -92,23 +93,90 @@ func TestSearchesAgree(t *testing.T) {
 		keys[random.IntN(leaf18)], keys[random.IntN(leaf18)] = 0, math.MaxUint64
 		slices.Sort(keys)
 		window := (*[leaf18]uint64)(slices.Compact(keys)[:leaf18:leaf18])
-		probes := []uint64{0, 1, math.MaxUint64 - 1, math.MaxUint64}
-		for _, k := range window {
-			probes = append(probes, k-1, k, k+1)
-		}
-		r := newRouter(window[:], model{slope: 0, width: inner10, eps: 4})
-		n := newInner([]segment[int]{{router: r}})
-		for _, k := range probes {
+		short := 1 + random.IntN(inner10)
+		r, s := newRouter(window[:], model{width: inner10, eps: 4}), newRouter(window[:short], plainModel(short))
+		for _, k := range beside(window[:]) {
 			want := predecessor(window[:], 0, leaf18, k)
 			require.Equal(t, want, predecessor18(window, k), "key %d in %d", k, window)
-			require.Equal(t, want, search18(window, k, &value[0]), "key %d in %d", k, window)
 			want = predecessor(window[:], 0, inner10, k)
 			require.Equal(t, want, r.child(k), "key %d in %d", k, window[:inner10])
-			var x Index[int]
-			x.root.Store(n)
-			n.segs[0].leaves = make([]slot[int], 1)
-			_, got := x.slotOf(k)
-			require.Equal(t, want, got, "key %d in %d", k, window[:inner10])
+			want = predecessor(window[:], 0, short, k)
+			require.Equal(t, want, s.child(k), "key %d in %d", k, window[:short])
+		}
+	}
+}
+
+// beside are keys and what is next to them, and the ends.
+func beside(keys []uint64) []uint64 {
+	probes := []uint64{0, 1, math.MaxUint64 - 1, math.MaxUint64}
+	for _, k := range keys {
+		probes = append(probes, k-1, k, k+1)
+	}
+	return probes
+}
+
+// TestLookupsAgree compares the lookups that have no type of values with those that have one, on trees of all shapes and
+// on values of several sizes.
+func TestLookupsAgree(t *testing.T) {
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	lookupsAgree(t, seed, func(k uint64) uint64 { return k })
+	lookupsAgree(t, seed, func(k uint64) uint16 { return uint16(k) })
+	lookupsAgree(t, seed, func(uint64) struct{} { return struct{}{} })
+	lookupsAgree(t, seed, func(k uint64) [3]string { return [3]string{"", fmt.Sprint(k)} })
+}
+
+func lookupsAgree[V any](t *testing.T, seed uint64, value func(uint64) V) {
+	random := rand.New(rand.NewPCG(seed, 0))
+	for _, cfg := range []Config{{}, {Search: SearchPlain}, {LeafEpsilon: 20, InnerEpsilon: 9},
+		{LeafEpsilon: 1, InnerEpsilon: 1, LeafCapacity: 8, NodeSegments: 2}, {LeafCapacity: 30, NodeSegments: 2}} {
+		for _, n := range []int{0, 1, 2, 17, 18, 19, 300, 5000} {
+			shift := random.IntN(64)
+			keys := make([]uint64, n)
+			for i := range keys {
+				keys[i] = random.Uint64() >> shift
+			}
+			slices.Sort(keys)
+			keys = slices.Compact(keys)
+			x, err := BulkLoad(func(yield func(uint64, V) bool) {
+				for _, k := range keys {
+					if !yield(k, value(k)) {
+						return
+					}
+				}
+			}, cfg)
+			require.NoError(t, err)
+			if random.IntN(2) == 0 && n > 0 {
+				x.Put(keys[0], value(keys[0]))
+			}
+			root := x.root.Load()
+			for _, k := range beside(keys) {
+				_, want := locate(root, k, nil).leaf.search(k)
+				s := root.descend(k)
+				require.Equal(t, goDescend(unsafe.Pointer(root), k), unsafe.Pointer(s), "key %d", k)
+				at, slow := s.search(k)
+				again, slot := root.find(k)
+				require.Equal(t, at, again)
+				require.Equal(t, slow, slot != nil)
+				goAt, goSlow := goSearch(unsafe.Pointer(s), k, unsafe.Sizeof(*at))
+				require.Equal(t, unsafe.Pointer(at), goAt, "key %d", k)
+				require.Equal(t, slow, goSlow != nil)
+				if !slow {
+					require.Equal(t, want, at != nil, "key %d", k)
+				}
+				l, keys, values, b := root.seek(k, true)
+				require.Equal(t, s.load(), l)
+				require.Equal(t, l.keys[l.lowerBound(k):], keys)
+				require.Equal(t, len(keys), len(values))
+				require.Equal(t, l.buf.Load(), b)
+				var p, goP spot
+				require.Nil(t, seek(unsafe.Pointer(root), k, unsafe.Sizeof(*at), 0, &p))
+				goSeek(unsafe.Pointer(root), k, &goP)
+				require.Equal(t, goP, p)
+				if at != nil {
+					require.Equal(t, value(k), *at)
+				}
+			}
 		}
 	}
 }

@@ -41,12 +41,12 @@ func (x *Index[V]) restructure(k uint64, l *leaf[V], m merged[V]) {
 	at := path[len(path)-1]
 	at.node.mu.Lock() // held until the change is public, so that nobody tries to patch below in the meantime
 	defer at.node.mu.Unlock()
-	if at.node.segs[at.seg].leaves[at.slot].leaf.Load() != l {
+	if at.leaf() != l {
 		return
 	}
 	s := x.patcher().spliceLeaves(at, l, m)
 	if alone := len(m.keys) == 0 && at.node.children() == 1; len(s.entries) == 1 && s.replaced == 1 && !alone {
-		at.node.segs[at.seg].leaves[at.slot].set(at.pivot(), s.entries[0].leaf)
+		at.node.segs[at.seg].leaves[at.slot].set(s.entries[0].leaf)
 		x.counters.patches.Add(1)
 		return
 	}
@@ -137,7 +137,7 @@ func (x patcher[V]) joined(m merged[V], neighbour *leaf[V], right bool) merged[V
 func (s step[V]) pivot() uint64 { return s.node.segs[s.seg].pivots[s.slot] }
 
 // leaf is a step's child where it is a leaf.
-func (s step[V]) leaf() *leaf[V] { return s.node.segs[s.seg].leaves[s.slot].leaf.Load() }
+func (s step[V]) leaf() *leaf[V] { return s.node.segs[s.seg].leaves[s.slot].load() }
 
 // inner is a step's child where it is an inner node.
 func (s step[V]) inner() *inner[V] { return s.node.segs[s.seg].nodes[s.slot].Load() }

@@ -15,10 +15,20 @@ type point struct {
 }
 
 // steeper tells whether the line from a to b rises faster than the one from c to d. The x of b and d are larger than
-// those of a and c. Exact: a product needs up to 74 bits, and no quotient is formed.
+// those of a and c. Exact: no quotient is formed. Positions differ by less than 2^8, so products of distances below 2^55,
+// which nearly all are, fit a word.
 func steeper(a, b, c, d point) bool {
-	hi1, lo1 := product(d.x-c.x, b.y-a.y)
-	hi2, lo2 := product(b.x-a.x, d.y-c.y)
+	dx1, dx2 := b.x-a.x, d.x-c.x
+	if (dx1|dx2)>>55 == 0 {
+		return int64(dx2)*(b.y-a.y) > int64(dx1)*(d.y-c.y)
+	}
+	return steeperFar(dx1, b.y-a.y, dx2, d.y-c.y)
+}
+
+// steeperFar is steeper for any distances: a product needs up to 74 bits.
+func steeperFar(dx1 uint64, dy1 int64, dx2 uint64, dy2 int64) bool {
+	hi1, lo1 := product(dx2, dy1)
+	hi2, lo2 := product(dx1, dy2)
 	return hi1 > hi2 || hi1 == hi2 && lo1 > lo2
 }
 

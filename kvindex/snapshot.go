@@ -66,7 +66,18 @@ func (s *Snapshot[V]) From(lo uint64) iter.Seq2[uint64, V] { return s.Range(lo, 
 
 // Range yields the pairs with lo <= key <= hi in rising order.
 func (s *Snapshot[V]) Range(lo, hi uint64) iter.Seq2[uint64, V] {
-	return func(yield func(uint64, V) bool) { s.open().ascend(lo, hi, yield) }
+	return func(yield func(uint64, V) bool) {
+		c := cursor[V]{view: s.open(), from: lo, to: hi}
+		for c.more() {
+			keys, values := c.keys, c.values
+			values = values[:len(keys)]
+			for i, k := range keys {
+				if !yield(k, values[i]) {
+					return
+				}
+			}
+		}
+	}
 }
 
 // Backward yields every pair in falling order of keys.
@@ -92,7 +103,10 @@ func (s *Snapshot[V]) Rank(k uint64) int {
 	i := max(sort.Search(len(s.ranks), func(i int) bool { return s.ranks[i].from > k })-1, 0)
 	n := s.ranks[i].before
 	if k > 0 {
-		w.ascend(s.ranks[i].from, k-1, func(uint64, V) bool { n++; return true })
+		c := cursor[V]{view: w, from: s.ranks[i].from, to: k - 1}
+		for c.more() {
+			n += len(c.keys)
+		}
 	}
 	return n
 }
@@ -105,12 +119,14 @@ func (s *Snapshot[V]) At(i int) (key uint64, value V, ok bool) {
 	}
 	at := sort.Search(len(s.ranks), func(j int) bool { return s.ranks[j].before > i }) - 1
 	i -= s.ranks[at].before
-	w.ascend(s.ranks[at].from, math.MaxUint64, func(k uint64, v V) bool {
-		key, value, ok = k, v, i == 0
-		i--
-		return !ok
-	})
-	return key, value, ok
+	c := cursor[V]{view: w, from: s.ranks[at].from, to: math.MaxUint64}
+	for c.more() {
+		if i < len(c.keys) {
+			return c.keys[i], c.values[i], true
+		}
+		i -= len(c.keys)
+	}
+	return key, value, false
 }
 
 // rank counts the keys of each leaf, once.
@@ -145,7 +161,8 @@ func (l *leaf[V]) count(version, lo, hi uint64) int {
 		n++
 	}
 	n -= i
-	b, s, taken := l.written(version)
+	b := l.buf.Load()
+	s, taken := b.until(version)
 	if taken == 0 {
 		return n
 	}

@@ -86,7 +86,7 @@ func (n *inner[V]) describe(s *Stats, z sizes, depth int) {
 		s.Bytes += z.pivots + 8*len(seg.nodes) + z.slot*len(seg.leaves)
 		for j := range seg.leaves {
 			s.Depth = depth + 1
-			seg.leaves[j].leaf.Load().describe(s, z)
+			seg.leaves[j].load().describe(s, z)
 		}
 		for j := range seg.nodes {
 			seg.nodes[j].Load().describe(s, z, depth+1)

@@ -68,7 +68,21 @@ func (v verifier[V]) inner(n *inner[V], b bounds, at string) (height int, err er
 		}
 		height = h
 	}
-	return height + 1, nil
+	return height + 1, v.slots(n, at)
+}
+
+// slots checks that the slots of leaves repeat what their leaves have. Nobody changes them meanwhile.
+func (v verifier[V]) slots(n *inner[V], at string) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for i := range n.count {
+		for j := range n.segs[i].leaves {
+			if !n.segs[i].leaves[j].repeats() {
+				return mismatch(fmt.Sprintf("%s/%d/%d", at, i, j), "the slot says something else than the leaf")
+			}
+		}
+	}
+	return nil
 }
 
 // segment checks one segment; first tells that its first child also takes keys below its pivot.
@@ -80,6 +94,11 @@ func (v verifier[V]) segment(s *segment[V], b bounds, first bool, at string) (he
 	}
 	if err := verifyKeys(s.pivots, &s.model, v.config.innerTrainer(), at); err != nil {
 		return 0, err
+	}
+	for i, beyond := range s.window[n:] {
+		if beyond != math.MaxUint64 {
+			return 0, mismatch(at, "pivot %d of %d is %d", n+i, n, beyond)
+		}
 	}
 	for i, pivot := range s.pivots {
 		below := bounds{pivot, b.most}
@@ -95,7 +114,7 @@ func (v verifier[V]) segment(s *segment[V], b bounds, first bool, at string) (he
 		where := fmt.Sprintf("%s/%d", at, i)
 		h := 0
 		if s.leaves != nil {
-			err = v.leaf(s.leaves[i].leaf.Load(), below, where)
+			err = v.leaf(s.leaves[i].load(), below, where)
 		} else {
 			h, err = v.inner(s.nodes[i].Load(), below, where)
 		}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"testing"
+	"unsafe"
 
 	"github.com/stretchr/testify/require"
 )
@@ -35,6 +36,13 @@ func flips(n *inner[uint64], random *rand.Rand) (all []flip) {
 		all = append(all, flipWord(what+" limit", &m.limit, uint16(bit)),
 			flipWord(what+" width", &m.width, uint16(bit)), flipWord(what+" ε", &m.eps, uint16(bit)))
 	}
+	other := unsafe.Pointer(new(leaf[uint64]))
+	pointer := func(what string, field *unsafe.Pointer) {
+		for _, to := range []unsafe.Pointer{nil, other} {
+			was := *field
+			all = append(all, flip{what, func() { *field = to }, func() { *field = was }})
+		}
+	}
 	for i := range n.firsts {
 		word("first", &n.firsts[i])
 	}
@@ -50,9 +58,20 @@ func flips(n *inner[uint64], random *rand.Rand) (all []flip) {
 			all = append(all, flip{"child", func() { s.nodes[j].Store(n) }, func() { s.nodes[j].Store(child) }})
 			all = append(all, flips(child, random)...)
 		}
+		for j := len(s.pivots); j < len(s.window); j += 1 + random.IntN(9) {
+			word("window", &s.window[j])
+		}
 		for j := range s.leaves {
-			l := s.leaves[j].leaf.Load()
-			all = append(all, flip{"leaf", func() { s.leaves[j].leaf.Store(nil) }, func() { s.leaves[j].leaf.Store(l) }})
+			at := &s.leaves[j]
+			l := at.load()
+			pointer("leaf", &at.leaf)
+			pointer("shown", &at.shown)
+			pointer("keys", &at.keys)
+			pointer("values", &at.values)
+			pointer("buffer", &at.buffer)
+			word("slot's origin", &at.origin)
+			word("slot's slope", &at.slope)
+			word("slot's shape", &at.shape)
 			line("leaf", &l.model)
 			word("since", &l.since)
 			for i := range l.keys {

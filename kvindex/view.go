@@ -48,7 +48,8 @@ func (p *position[V]) back(k uint64) {
 // get returns the value of k as of the version.
 func (w view[V]) get(k uint64) (value V, ok bool) {
 	l := w.locate(k).leaf
-	if b, s, n := l.written(w.version); n > 0 {
+	b := l.buf.Load()
+	if s, n := b.until(w.version); n > 0 {
 		switch slot, kind := b.newest(s, k, n, w.version); kind {
 		case slotPut:
 			return b.values[slot], true
@@ -59,49 +60,19 @@ func (w view[V]) get(k uint64) (value V, ok bool) {
 	return l.search(k)
 }
 
-// written returns the leaf's buffer and how many of its slots a version has to look at. For an older version than the
-// latest, slots must not change any more: those still being filled are killed, and their writers come back with a newer
+// until returns how many slots of a leaf's buffer, which may be nil, a version has to look at. For an older version than
+// the latest, slots must not change any more: those still being filled are killed, and their writers come back with a newer
 // version.
-func (l *leaf[V]) written(version uint64) (b *buffer[V], s slots, n int) {
-	b = l.buf.Load()
+func (b *buffer[V]) until(version uint64) (s slots, n int) {
 	if b == nil {
-		return nil, 0, 0
+		return 0, 0
 	}
 	s = b.load()
 	n = s.taken()
 	if version != latest {
 		s = b.settle(n)
 	}
-	return b, s, n
-}
-
-// ascend yields the pairs with lo <= key <= hi in rising order.
-func (w view[V]) ascend(lo, hi uint64, yield func(uint64, V) bool) {
-	for lo <= hi {
-		var l *leaf[V]
-		if w.version == latest {
-			// A short scan ends in its first leaf, which a plain descent finds; the range is needed only to go on.
-			l = w.index.leafToScan(lo)
-			if !l.ascend(latest, lo, hi, yield) {
-				return
-			}
-		}
-		p := w.locate(lo)
-		switch {
-		case l != nil && p.leaf != l: // replaced meanwhile: go on behind what has been yielded
-			next := l.behind(lo)
-			if next == 0 {
-				return
-			}
-			lo = next
-			continue
-		case l == nil && !p.leaf.ascend(w.version, lo, p.end(hi), yield):
-			return
-		case p.last || p.upper > hi:
-			return
-		}
-		lo = p.upper
-	}
+	return s, n
 }
 
 // end is the last key of the range, or hi.
@@ -120,7 +91,8 @@ func (l *leaf[V]) behind(lo uint64) uint64 {
 		}
 		lo = max(lo, l.keys[n-1]+1)
 	}
-	b, s, n := l.written(latest)
+	b := l.buf.Load()
+	s, n := b.until(latest)
 	for i := range n {
 		if kind := s.kind(i); kind != slotFree && kind != slotDead && b.keys[i] >= lo {
 			lo = b.keys[i] + 1
@@ -147,48 +119,14 @@ func (w view[V]) descend(lo, hi uint64, yield func(uint64, V) bool) {
 	}
 }
 
-// ascend yields the leaf's pairs within [lo, hi] as of a version; false when yield ended it.
-func (l *leaf[V]) ascend(version, lo, hi uint64, yield func(uint64, V) bool) bool {
-	i := l.lowerBound(lo)
-	b, s, n := l.written(version)
-	if n > 0 {
-		d := b.collect(s, n, version, bounds{lo, hi})
-		for _, slot := range d.slots[:d.n] {
-			k := b.keys[slot]
-			for ; i < len(l.keys) && l.keys[i] < k; i++ {
-				if !yield(l.keys[i], l.values[i]) {
-					return false
-				}
-			}
-			if i < len(l.keys) && l.keys[i] == k {
-				i++
-			}
-			if s.kind(int(slot)) == slotPut && !yield(k, b.values[slot]) {
-				return false
-			}
-		}
-	}
-	keys, values := l.keys[i:], l.values[i:]
-	values = values[:len(keys)]
-	for i, k := range keys {
-		if k > hi {
-			break
-		}
-		if !yield(k, values[i]) {
-			return false
-		}
-	}
-	return true
-}
-
 // descend yields the leaf's pairs within [lo, hi] in falling order; false when yield ended it.
 func (l *leaf[V]) descend(version, lo, hi uint64, yield func(uint64, V) bool) bool {
 	i, _ := l.find(hi)
 	if i < len(l.keys) && l.keys[i] > hi || i >= len(l.keys) {
 		i--
 	}
-	b, s, n := l.written(version)
-	if n > 0 {
+	b := l.buf.Load()
+	if s, n := b.until(version); n > 0 {
 		d := b.collect(s, n, version, bounds{lo, hi})
 		for at := d.n - 1; at >= 0; at-- {
 			slot := d.slots[at]
@@ -216,11 +154,10 @@ func (l *leaf[V]) descend(version, lo, hi uint64, yield func(uint64, V) bool) bo
 
 // ceil returns the first pair at or above k.
 func (w view[V]) ceil(k uint64) (key uint64, value V, ok bool) {
-	w.ascend(k, math.MaxUint64, func(k uint64, v V) bool {
-		key, value, ok = k, v, true
-		return false
-	})
-	return key, value, ok
+	if c := (cursor[V]{view: w, from: k, to: math.MaxUint64}); c.more() {
+		return c.keys[0], c.values[0], true
+	}
+	return key, value, false
 }
 
 // floor returns the last pair at or below k.
@@ -230,17 +167,6 @@ func (w view[V]) floor(k uint64) (key uint64, value V, ok bool) {
 		return false
 	})
 	return key, value, ok
-}
-
-// All yields every pair in rising order of keys. It panics after Close, as all that follow.
-func (x *Index[V]) All() iter.Seq2[uint64, V] { return x.Range(0, math.MaxUint64) }
-
-// From yields the pairs with keys at or above lo in rising order.
-func (x *Index[V]) From(lo uint64) iter.Seq2[uint64, V] { return x.Range(lo, math.MaxUint64) }
-
-// Range yields the pairs with lo <= key <= hi in rising order. Both ends belong to it, so that every key can be named.
-func (x *Index[V]) Range(lo, hi uint64) iter.Seq2[uint64, V] {
-	return func(yield func(uint64, V) bool) { view[V]{x, latest}.ascend(lo, hi, yield) }
 }
 
 // Backward yields every pair in falling order of keys.
