@@ -9,6 +9,7 @@ import (
 	"math"
 	"os"
 	"runtime"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -21,7 +22,13 @@ func main() {
 	run := flag.String("run", strings.Join(benchNames(), ","), "measurements, of "+strings.Join(benchNames(), " "))
 	rounds := flag.Int("rounds", 5, "rounds of each measurement")
 	most := flag.Int("keys", math.MaxInt, "the most keys of a set, for a quick look whether all runs")
+	one := flag.String("once", "", "run only this contender of this measurement, as get/kvindex, once and untimed")
+	some := flag.Int("probes", probes, "for -once: how many keys to look for")
 	flag.Parse()
+	if *one != "" {
+		once(*one, newInput(keySet(*sets, *most)), *some)
+		return
+	}
 	fmt.Printf("%s, %d CPUs, %s, %d rounds; %s\n", runtime.Version(), runtime.NumCPU(), cpuName(), *rounds, loadAverage())
 	for _, set := range strings.Split(*sets, ",") {
 		keys := keySet(set, *most)
@@ -48,6 +55,23 @@ func main() {
 		out.Flush()
 	}
 	fmt.Printf("\n%s\n", loadAverage())
+}
+
+// once runs one contender without timing and without the collector, for a tool that counts what it does to the caches.
+func once(name string, in *input, some int) {
+	debug.SetGCPercent(-1)
+	for _, b := range benches {
+		for _, c := range b.contenders {
+			if b.name+"/"+c.name != name {
+				continue
+			}
+			body := c.prepare(in)
+			in.probes, in.shuffle = in.probes[:some], in.shuffle[:min(some, len(in.shuffle))]
+			body()
+			return
+		}
+	}
+	log.Fatalf("no contender %q", name)
 }
 
 // contender is one thing measured: prepare builds it and returns what is timed, which returns how many operations it did.
