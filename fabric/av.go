@@ -77,6 +77,8 @@ func (av *AV) Close() error { return av.life.Close() }
 // Raw returns the struct fid_av pointer, for calls that this package does not have.
 func (av *AV) Raw() unsafe.Pointer { return av.raw }
 
+func (av *AV) lifetime() *life.Object { return &av.life }
+
 // InsertError is that of [AV.Insert], address by address: nil for those that are in.
 type InsertError struct{ Errors []error }
 

@@ -54,6 +54,8 @@ func (c *Counter) Close() error { return c.life.Close() }
 // Raw returns the struct fid_cntr pointer, for calls that this package does not have.
 func (c *Counter) Raw() unsafe.Pointer { return c.ptr }
 
+func (c *Counter) lifetime() *life.Object { return &c.life }
+
 // Read returns the count, and moves on a provider with ProgressManual.
 //
 // Implements:

@@ -94,6 +94,8 @@ func (cq *CQ) Close() error { return cq.life.Close() }
 // Raw returns the struct fid_cq pointer, for calls that this package does not have.
 func (cq *CQ) Raw() unsafe.Pointer { return cq.raw }
 
+func (cq *CQ) lifetime() *life.Object { return &cq.life }
+
 // Completion is one completion, laid out as the shim fills it. With Err not 0 the operation failed, and [CQ.Err] says why.
 type Completion struct {
 	ID     uint64 // of the operation; 0 for what a peer did

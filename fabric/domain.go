@@ -55,6 +55,8 @@ func (d *Domain) Fabric() *Fabric { return d.fabric }
 // Raw returns the struct fid_domain pointer, for calls that this package does not have.
 func (d *Domain) Raw() unsafe.Pointer { return d.raw }
 
+func (d *Domain) lifetime() *life.Object { return &d.life }
+
 // BindEQ has events of the domain go to an event queue.
 //
 // Implements:
@@ -107,41 +109,64 @@ func closeHolds(holds []*life.Object) error {
 // Object is anything of this package that is a struct fid underneath, for the calls below.
 type Object interface {
 	Raw() unsafe.Pointer // Raw is the struct fid.
+	lifetime() *life.Object
 }
 
-// OpenOps gives a provider's own functions of an object by their name, such as those of rdma/fi_ext_efa.h. It must be open.
+// on makes a call on an object that is open.
+func on(of Object, call func(fid unsafe.Pointer) error) error {
+	if err := of.lifetime().Enter(); err != nil {
+		return err
+	}
+	defer of.lifetime().Exit()
+	return call(of.Raw())
+}
+
+// OpenOps gives a provider's own functions of an object by their name, such as those of rdma/fi_ext_efa.h. They are the
+// object's: it stays open while they are used.
 //
 // Implements:
 //
 //	int fi_open_ops(struct fid *fid, const char *name, uint64_t flags, void **ops, void *context)
-func OpenOps(of Object, name string) (unsafe.Pointer, error) { return cOpenOps(of.Raw(), name) }
+func OpenOps(of Object, name string) (ops unsafe.Pointer, err error) {
+	err = on(of, func(fid unsafe.Pointer) (err error) {
+		ops, err = cOpenOps(fid, name)
+		return err
+	})
+	return ops, err
+}
 
-// SetOps gives an object functions of that name. It must be open.
+// SetOps gives an object functions of that name.
 //
 // Implements:
 //
 //	int fi_set_ops(struct fid *fid, const char *name, uint64_t flags, void *ops, void *context)
-func SetOps(of Object, name string, ops unsafe.Pointer) error { return cSetOps(of.Raw(), name, ops) }
+func SetOps(of Object, name string, ops unsafe.Pointer) error {
+	return on(of, func(fid unsafe.Pointer) error { return cSetOps(fid, name, ops) })
+}
 
-// Control runs a command of fi_control on an object that is open; argument is C memory of the command's own form.
+// Control runs a command of fi_control on an object; argument is C memory of the command's own form.
 //
 // Implements:
 //
 //	int fi_control(struct fid *fid, int command, void *arg)
 func Control(of Object, command int, argument unsafe.Pointer) error {
-	return cControl(of.Raw(), command, argument)
+	return on(of, func(fid unsafe.Pointer) error { return cControl(fid, command, argument) })
 }
 
-// GetVal reads a provider's own variable of an object that is open into C memory.
+// GetVal reads a provider's own variable of an object into C memory.
 //
 // Implements:
 //
 //	int fi_get_val(struct fid *fid, int name, void *val)
-func GetVal(of Object, name int, value unsafe.Pointer) error { return cGetVal(of.Raw(), name, value) }
+func GetVal(of Object, name int, value unsafe.Pointer) error {
+	return on(of, func(fid unsafe.Pointer) error { return cGetVal(fid, name, value) })
+}
 
-// SetVal sets a provider's own variable of an object that is open from C memory.
+// SetVal sets a provider's own variable of an object from C memory.
 //
 // Implements:
 //
 //	int fi_set_val(struct fid *fid, int name, void *val)
-func SetVal(of Object, name int, value unsafe.Pointer) error { return cSetVal(of.Raw(), name, value) }
+func SetVal(of Object, name int, value unsafe.Pointer) error {
+	return on(of, func(fid unsafe.Pointer) error { return cSetVal(fid, name, value) })
+}

@@ -257,6 +257,8 @@ func (ep *Endpoint) Info() *Info { return ep.info }
 // Raw returns the struct fid_ep pointer, for calls that this package does not have.
 func (ep *Endpoint) Raw() unsafe.Pointer { return ep.raw }
 
+func (ep *Endpoint) lifetime() *life.Object { return &ep.life }
+
 // Name is the endpoint's address, for the AVs of its peers.
 //
 // Implements:

@@ -78,6 +78,8 @@ func (eq *EQ) Close() error { return eq.life.Close() }
 // Raw returns the struct fid_eq pointer, for calls that this package does not have.
 func (eq *EQ) Raw() unsafe.Pointer { return eq.raw }
 
+func (eq *EQ) lifetime() *life.Object { return &eq.life }
+
 func (eq *EQ) know(raw unsafe.Pointer, object any) {
 	eq.mu.Lock()
 	defer eq.mu.Unlock()

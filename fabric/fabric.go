@@ -45,3 +45,5 @@ func (f *Fabric) Name() string { return f.name }
 
 // Raw returns the struct fid_fabric pointer, for calls that this package does not have.
 func (f *Fabric) Raw() unsafe.Pointer { return f.ptr }
+
+func (f *Fabric) lifetime() *life.Object { return &f.life }

@@ -129,6 +129,7 @@ func TestAddressesAreLookedUpAndRemoved(t *testing.T) {
 		_, err = x.av.Lookup(99)
 		require.ErrorIs(t, err, syscall.ENOENT)
 		require.ErrorIs(t, x.av.Remove(0, 99), syscall.ENOENT)
+		require.ErrorIs(t, x.av.Remove(0, 0), syscall.ENOENT, "it is there once")
 		require.NoError(t, x.av.Remove())
 		require.NoError(t, x.av.Remove(0))
 		require.ErrorIs(t, x.av.Remove(0), syscall.ENOENT)

@@ -66,6 +66,7 @@ func callsOf(x *side, b buffer, eq *fabric.EQ, counter *fabric.Counter, template
 	var completions [1]fabric.Completion
 	ops, atomics := []fabric.Op{{}}, []fabric.AtomicOp{{}}
 	_, _, rawKey := b.RawKey()
+	_, _, postPoll := x.ep.PostPoll(fabric.OpWrite, ops, nil, completions[:], 0)
 	_, _, query := x.domain.QueryAtomic(fabric.Uint64, fabric.Sum)
 	calls := map[string]error{
 		"domain":   second(x.fabric.OpenDomain(x.info)),
@@ -94,7 +95,13 @@ func callsOf(x *side, b buffer, eq *fabric.EQ, counter *fabric.Counter, template
 		"poll":   second(x.cq.Poll(completions[:])),
 		"signal": x.cq.Signal(),
 
+		"open ops":   second(fabric.OpenOps(x.domain, "x")),
+		"set ops":    fabric.SetOps(x.av, "x", nil),
+		"control":    fabric.Control(x.cq, 1, nil),
+		"get value":  fabric.GetVal(x.ep, 1, nil),
+		"set value":  fabric.SetVal(x.ep, 1, nil),
 		"name":       second(x.ep.Name()),
+		"post, poll": postPoll,
 		"send":       second(x.ep.Send(ops, nil)),
 		"recv":       second(x.ep.Recv(ops, nil)),
 		"tsend":      second(x.ep.TaggedSend(ops, nil)),

@@ -71,6 +71,8 @@ func (l *Listener) Close() error { return l.life.Close() }
 // Raw returns the struct fid_pep pointer, for calls that this package does not have.
 func (l *Listener) Raw() unsafe.Pointer { return l.ptr }
 
+func (l *Listener) lifetime() *life.Object { return &l.life }
+
 // Name is the address that the listener is at.
 func (l *Listener) Name() ([]byte, error) {
 	if err := l.life.Enter(); err != nil {

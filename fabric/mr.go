@@ -255,6 +255,8 @@ func (mr *MR) Seg(offset, length uint64) Seg {
 // Raw returns the struct fid_mr pointer, for calls that this package does not have.
 func (mr *MR) Raw() unsafe.Pointer { return mr.raw }
 
+func (mr *MR) lifetime() *life.Object { return &mr.life }
+
 // RawKey is the key of a region whose provider has longer ones than 8 bytes (MRRaw), with the address that goes with it.
 //
 // Implements:

@@ -44,6 +44,7 @@ func writesInEveryForm(t *testing.T, provider string, s setting) {
 		"gathered with data": {fabric.FlagRemoteCQData, []fabric.Seg{from.Seg(10, 3), from.Seg(0, 2)}, "abc01", false},
 		"inject":             {fabric.FlagInject, []fabric.Seg{from.Seg(1, 2)}, "12", true},
 		"inject with data":   {fabric.FlagInject | fabric.FlagRemoteCQData, []fabric.Seg{from.Seg(1, 2)}, "12", true},
+		"more to come":       {fabric.FlagMore, []fabric.Seg{from.Seg(2, 3)}, "234", false},
 		"delivered":          {fabric.FlagDeliveryComplete, []fabric.Seg{from.Seg(1, 5)}, "12345", false},
 		"empty with data":    {fabric.FlagRemoteCQData, nil, "", false},
 	} {

@@ -69,6 +69,8 @@ func (s *ScalableEndpoint) Close() error { return s.life.Close() }
 // Raw returns the struct fid_ep pointer, for calls that this package does not have.
 func (s *ScalableEndpoint) Raw() unsafe.Pointer { return s.raw }
 
+func (s *ScalableEndpoint) lifetime() *life.Object { return &s.life }
+
 // Enable enables the scalable endpoint itself.
 func (s *ScalableEndpoint) Enable() error {
 	if err := s.life.Enter(); err != nil {
@@ -174,8 +176,11 @@ func (s *SharedTx) Close() error { return s.life.Close() }
 // Raw returns the struct fid_stx pointer, for calls that this package does not have.
 func (s *SharedTx) Raw() unsafe.Pointer { return s.ptr }
 
+func (s *SharedTx) lifetime() *life.Object { return &s.life }
+
 // OpenSharedRx makes a receive context that several endpoints share, for [EndpointConfig]: receives are posted to it, and
-// their completions go to the queue of the endpoint that took them.
+// their completions go to the queue of the endpoint that took them. They are from anyone (AddrUnspec), unless its endpoints are
+// connected: whose address vector a peer would be of is not known here.
 //
 // Implements:
 //

@@ -10,7 +10,7 @@
 #   others-P   fi_pingpong and ucx_perftest
 set -euo pipefail
 cd "$(dirname "$0")/.."
-rounds=${ROUNDS:-15} # at least, of each line of calls-P and engine-P
+rounds=${ROUNDS:-31} # at least, of each line of calls-P and engine-P
 [ $# -gt 0 ] || set -- calls-shm calls-tcp engine-shm engine-tcp others-shm others-tcp
 
 work=$(mktemp -d "${TMPDIR:-/tmp}/weft-bench-fabric.XXXXXX")

@@ -128,13 +128,14 @@ int weft_fi_av_insert_symmetric(struct weft_fi_av *av, const char *node, uint64_
 
 int weft_fi_av_remove(struct weft_fi_av *av, uint64_t *peers, uint32_t n)
 {
-    for (uint32_t i = 0; i < n; i++) {
-        if (!weft_fi_known(av, peers[i]))
-            return ENOENT;
-    }
-    int rc = weft_fi_result(fi_av_remove(av->av, peers, n, 0));
-    for (uint32_t i = 0; rc == 0 && i < n; i++)
-        weft_fi_note(av, peers[i], 0);
+    uint32_t gone = 0;
+    int rc = 0;
+    for (; gone < n && rc == 0; gone += rc == 0) /* one that is named twice is not there the second time */
+        rc = weft_fi_known(av, peers[gone]) ? weft_fi_note(av, peers[gone], 0) : ENOENT;
+    if (rc == 0)
+        rc = weft_fi_result(fi_av_remove(av->av, peers, n, 0));
+    for (uint32_t i = 0; rc != 0 && i < gone; i++)
+        weft_fi_note(av, peers[i], 1);
     return rc;
 }
 

@@ -14,6 +14,7 @@ struct weft_fi_ep {
     uint64_t inject_size;
     uint64_t max_msg_size;
     uint32_t tx_iov_limit, rx_iov_limit;
+    int anyone;         /* receives for several endpoints, whose addresses are not known here, are from anyone */
     uint64_t crossings; /* calls from Go that posted */
     uint32_t lock;      /* guards groups */
     struct weft_fi_group *groups;

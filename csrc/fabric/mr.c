@@ -70,14 +70,20 @@ static int weft_fi_region_add(struct weft_fi_domain *d, uint64_t addr, uint64_t 
     return index != 0 ? 0 : ENOSPC;
 }
 
+/* Hides a region from posts, or shows it to them again. */
+static void weft_fi_region_show(struct weft_fi_domain *d, uint32_t lkey, int shown)
+{
+    if (lkey != 0)
+        __atomic_store_n(&weft_fi_region(d, lkey)->lkey, shown ? lkey : 0, __ATOMIC_RELEASE);
+}
+
+/* Gives back the place of a region that is hidden. */
 static void weft_fi_region_remove(struct weft_fi_domain *d, uint32_t lkey)
 {
     if (lkey == 0)
         return;
     weft_fi_lock(&d->lock);
-    struct weft_fi_region *region = weft_fi_region(d, lkey);
-    __atomic_store_n(&region->lkey, 0, __ATOMIC_RELEASE);
-    region->next = d->free;
+    weft_fi_region(d, lkey)->next = d->free;
     d->free = lkey & WEFT_FI_INDEX;
     weft_fi_unlock(&d->lock);
 }
@@ -174,9 +180,12 @@ int weft_fi_mr_regv(struct weft_fi_domain *d, const struct weft_fi_seg *segs, ui
 
 int weft_fi_mr_close(struct weft_fi_mr *mr)
 {
+    weft_fi_region_show(mr->domain, mr->lkey, 0);
     int rc = weft_fi_result(fi_close(&mr->mr->fid));
-    if (rc != 0)
+    if (rc != 0) {
+        weft_fi_region_show(mr->domain, mr->lkey, 1);
         return rc;
+    }
     weft_fi_region_remove(mr->domain, mr->lkey);
     free(mr);
     return 0;

@@ -63,7 +63,7 @@ static inline int weft_fi_has_peer(struct weft_fi_ep *ep, enum weft_fi_side side
     if ((flags & FI_MULTICAST) != 0)
         return weft_fi_joined(ep, peer);
     if (ep->av == NULL)
-        return 1;
+        return !ep->anyone || peer == FI_ADDR_UNSPEC;
     return (side == WEFT_FI_RX && peer == FI_ADDR_UNSPEC) || weft_fi_known(ep->av, peer);
 }
 

@@ -53,6 +53,7 @@ int weft_fi_srx_open(struct weft_fi_domain *d, struct fi_info *info, struct weft
     struct weft_fi_ep *srx = weft_fi_ep_made(d, info);
     if (srx == NULL)
         return ENOMEM;
+    srx->anyone = info->ep_attr->type != FI_EP_MSG;
     int rc = weft_fi_result(fi_srx_context(d->domain, info->rx_attr, &srx->ep, srx));
     if (rc == 0)
         *out = srx;

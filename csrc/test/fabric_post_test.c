@@ -177,6 +177,23 @@ static void each_operation_is_checked_as_if_alone(void)
     CHECK_EQ(accepted, 2);
 }
 
+/* An endpoint without an address vector is connected, or receives for several. */
+static void receive_for_several_endpoints_is_from_anyone(void)
+{
+    struct weft_fi_op op = {.id = 1, .peer = 7, .num_seg = 1};
+    struct weft_fi_seg its = seg(0, 1);
+    uint32_t accepted;
+
+    begin(0);
+    ep.av = NULL;
+    CHECK_EQ(weft_fi_post((weft_fi_number)&ep, WEFT_FI_RECV, &op, 1, &its, 1, &accepted), 0);
+    ep.anyone = 1;
+    CHECK_EQ(weft_fi_post((weft_fi_number)&ep, WEFT_FI_RECV, &op, 1, &its, 1, &accepted), -WEFT_FI_BAD_PEER);
+    op.peer = FI_ADDR_UNSPEC;
+    CHECK_EQ(weft_fi_post((weft_fi_number)&ep, WEFT_FI_RECV, &op, 1, &its, 1, &accepted), 0);
+    CHECK_EQ(fake.posts, 2);
+}
+
 static void queue_of_both_directions_is_read_once(void)
 {
     uint32_t accepted;
@@ -340,6 +357,7 @@ int main(void)
     RUN(write_names_all_its_bytes);
     RUN(full_queue_is_progressed_and_tried_once_more);
     RUN(each_operation_is_checked_as_if_alone);
+    RUN(receive_for_several_endpoints_is_from_anyone);
     RUN(queue_of_both_directions_is_read_once);
     RUN(post_is_followed_by_a_poll_of_its_queue);
     RUN(other_errors_stop_the_batch);
