@@ -44,7 +44,7 @@ func (p *progress) dedicate() {
 		if !p.worker.pending() && !p.stopping.Load() {
 			fellAsleep := time.Now()
 			p.sleep(p.untilNext())
-			p.slept(time.Since(fellAsleep))
+			p.slept(time.Since(fellAsleep), longestYield)
 		}
 		p.asleep.Store(false)
 	}

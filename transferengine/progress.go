@@ -95,10 +95,10 @@ func newProgress(w *worker) *progress {
 	return p
 }
 
-// slept takes in how long somebody slept.
-func (p *progress) slept(d time.Duration) {
+// slept takes in how long somebody slept: up to short it was not worth it.
+func (p *progress) slept(d, short time.Duration) {
 	yield := int64(yieldTime)
-	if d < longestYield {
+	if d < short {
 		yield = min(2*p.yield.Load(), int64(longestYield))
 	}
 	p.yield.Store(yield)
@@ -263,7 +263,8 @@ func (p *progress) await(ctx context.Context, list *waitlist, c condition) (met 
 			met, again, err = p.park(ctx, list, c, w, rest)
 			owed = owed || again
 			if rest {
-				p.slept(time.Since(fellAsleep))
+				// Only a change wakes a waiter; on a rail that has nothing to sleep on it shows after a nap of a millisecond.
+				p.slept(time.Since(fellAsleep), 2*longestYield)
 			}
 		}
 		if rest {
