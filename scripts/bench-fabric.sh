@@ -71,24 +71,27 @@ ucx() {
 # others PROVIDER
 others() {
   cat <<'HEAD'
-Nanoseconds, medians of 3. fi_pingpong: half a round trip of messages. put_lat: half a round trip of puts, which signal
-nobody: each end looks at its memory. tag_bw: a message of a stream. put_bw is not among them: it collapses on tcp, and on shm
-it is a store into shared memory.
+Nanoseconds, medians of 3. fi_pingpong, and tag_lat of UCX: half a round trip of messages. put_lat: half a round trip of puts, which
+signal nobody: each end looks at its memory. tag_bw: a message of a stream. put_bw is not among them: it collapses on tcp, and on
+shm it is a store into shared memory.
 
 HEAD
-  printf '%-8s %9s %12s %12s %12s\n' provider bytes fi_pingpong put_lat tag_bw
+  printf '%-8s %9s %12s %12s %12s %12s\n' provider bytes fi_pingpong tag_lat put_lat tag_bw
   local tls=tcp
   [ "$1" != shm ] || tls=posix,cma,self
   while read -r size n; do
     : >"$work/pp"
+    : >"$work/tag"
     : >"$work/lat"
     : >"$work/bw"
     for _ in 1 2 3; do
       pingpong "$1" "$size" "$n" >>"$work/pp"
+      ucx "$tls" tag_lat "$size" "$n" >>"$work/tag"
       ucx "$tls" ucp_put_lat "$size" "$n" >>"$work/lat"
       ucx "$tls" tag_bw "$size" "$n" >>"$work/bw"
     done
-    printf '%-8s %9d %12.0f %12.0f %12.0f\n' "$1" "$size" "$(median "$work/pp")" "$(median "$work/lat")" "$(median "$work/bw")"
+    printf '%-8s %9d %12.0f %12.0f %12.0f %12.0f\n' "$1" "$size" "$(median "$work/pp")" "$(median "$work/tag")" \
+      "$(median "$work/lat")" "$(median "$work/bw")"
   done <<'SIZES'
 8 5000
 4096 5000
