@@ -94,9 +94,11 @@ func cArmCQ(cq unsafe.Pointer, solicitedOnly bool) error {
 
 func cCQEvents(cq unsafe.Pointer) int { return int(C.weft_cq_events((*C.struct_weft_cq)(cq))) }
 
+func handle(object unsafe.Pointer) C.weft_handle { return C.weft_handle(uintptr(object)) }
+
 func cPollCQ(cq unsafe.Pointer, wcs []WC, spin uint32) int {
 	var polled C.int32_t
-	C.weft_cq_poll((*C.struct_weft_cq)(cq), (*C.struct_weft_wc)(unsafe.Pointer(unsafe.SliceData(wcs))),
+	C.weft_cq_poll(handle(cq), (*C.struct_weft_wc)(unsafe.Pointer(unsafe.SliceData(wcs))),
 		C.uint32_t(len(wcs)), C.uint32_t(spin), &polled)
 	return int(polled)
 }
@@ -170,7 +172,7 @@ func cSetMaxMessage(qp unsafe.Pointer, bytes uint32) {
 
 func cPostSend(qp unsafe.Pointer, wrs []SendWR, sges []SGE) (accepted, result int) {
 	var p C.struct_weft_posted
-	C.weft_qp_post_send((*C.struct_weft_qp)(qp),
+	C.weft_qp_post_send(handle(qp),
 		(*C.struct_weft_send_wr)(unsafe.Pointer(unsafe.SliceData(wrs))), C.uint32_t(len(wrs)),
 		(*C.struct_weft_sge)(unsafe.Pointer(unsafe.SliceData(sges))), C.uint32_t(len(sges)), &p)
 	return int(p.accepted), int(p.result)
@@ -178,7 +180,7 @@ func cPostSend(qp unsafe.Pointer, wrs []SendWR, sges []SGE) (accepted, result in
 
 func cPostRecv(qp unsafe.Pointer, wrs []RecvWR, sges []SGE) (accepted, result int) {
 	var p C.struct_weft_posted
-	C.weft_qp_post_recv((*C.struct_weft_qp)(qp),
+	C.weft_qp_post_recv(handle(qp),
 		(*C.struct_weft_recv_wr)(unsafe.Pointer(unsafe.SliceData(wrs))), C.uint32_t(len(wrs)),
 		(*C.struct_weft_sge)(unsafe.Pointer(unsafe.SliceData(sges))), C.uint32_t(len(sges)), &p)
 	return int(p.accepted), int(p.result)
@@ -223,7 +225,7 @@ func cQuerySRQ(srq unsafe.Pointer) (a srqAttr, err error) {
 
 func cPostSRQRecv(srq unsafe.Pointer, wrs []RecvWR, sges []SGE) (accepted, result int) {
 	var p C.struct_weft_posted
-	C.weft_srq_post_recv((*C.struct_weft_srq)(srq),
+	C.weft_srq_post_recv(handle(srq),
 		(*C.struct_weft_recv_wr)(unsafe.Pointer(unsafe.SliceData(wrs))), C.uint32_t(len(wrs)),
 		(*C.struct_weft_sge)(unsafe.Pointer(unsafe.SliceData(sges))), C.uint32_t(len(sges)), &p)
 	return int(p.accepted), int(p.result)
@@ -246,7 +248,7 @@ func cAddPrepared(t, qp unsafe.Pointer, wr *SendWR, lkey uint32) (result int) {
 
 func cPostTemplate(t unsafe.Pointer, patches []Patch) (accepted, result int) {
 	var p C.struct_weft_posted
-	C.weft_template_post((*C.struct_weft_template)(t),
+	C.weft_template_post(handle(t),
 		(*C.struct_weft_patch)(unsafe.Pointer(unsafe.SliceData(patches))), C.uint32_t(len(patches)), &p)
 	return int(p.accepted), int(p.result)
 }

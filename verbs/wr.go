@@ -49,18 +49,18 @@ const (
 // SendWR is a send work request. It has no pointers, so that a slice of them crosses into C as it is.
 type SendWR struct {
 	ID         uint64
+	NumSGE     uint32 // how many entries it takes of the list it is posted with
 	Opcode     Opcode
 	Flags      SendFlags
 	Imm        uint32 // host order
-	NumSGE     uint32 // how many entries it takes of the list it is posted with
 	RemoteAddr uint64 // writes, reads, atomics; a multiple of 8 for these
-	AH         AHRef  // UD
-	CompareAdd uint64 // atomics: what to compare with, or to add
-	Swap       uint64 // compare and swap
 	RKey       uint32 // writes, reads, atomics; the key to take back of an invalidation
+	_          uint32
+	AH         AHRef  // UD
 	RemoteQPN  uint32 // UD
 	RemoteQKey uint32 // UD
-	_          uint32
+	CompareAdd uint64 // atomics: what to compare with, or to add
+	Swap       uint64 // compare and swap
 }
 
 // RecvWR is a receive work request. Without entries it can take immediates of writes.

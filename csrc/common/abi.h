@@ -15,21 +15,25 @@ struct weft_sge {
     uint32_t lkey;
 };
 
-/* verbs.SendWR. The work request takes the next num_sge entries of the list that is posted with it. */
+/*
+ * verbs.SendWR. The work request takes the next num_sge entries of the list that is posted with it. Its order is that
+ * of struct ibv_send_wr, so that it is copied there in few pieces: num_sge and opcode; and of its union remote_addr and
+ * rkey, or ah, remote_qpn and remote_qkey.
+ */
 struct weft_send_wr {
     uint64_t id;
+    uint32_t num_sge;
     uint32_t opcode; /* enum ibv_wr_opcode */
     uint32_t flags;  /* enum ibv_send_flags */
     uint32_t imm;    /* host order */
-    uint32_t num_sge;
     uint64_t remote_addr;
-    uint64_t ah;          /* struct ibv_ah *, UD */
-    uint64_t compare_add; /* atomics */
-    uint64_t swap;        /* compare-and-swap */
     uint32_t rkey;
+    uint32_t zero;
+    uint64_t ah;          /* struct ibv_ah *, UD */
     uint32_t remote_qpn;  /* UD */
     uint32_t remote_qkey; /* UD */
-    uint32_t zero;
+    uint64_t compare_add; /* atomics */
+    uint64_t swap;        /* compare-and-swap */
 };
 
 /* verbs.RecvWR */

@@ -259,43 +259,47 @@ static int null_post_one(struct null_qp *qp, const struct ibv_send_wr *wr)
     return 0;
 }
 
+static void null_count(struct null_qp *qp, uint32_t taken)
+{
+    qp->posted += taken;
+    qp->completed += taken;
+    null_of(qp->qp.context)->calls[CALL_post_send] += taken;
+}
+
+static __attribute__((noinline)) void null_post_signalled(struct null_qp *qp, const struct ibv_send_wr *wr,
+                                                          uint32_t taken)
+{
+    struct null_send send = {wr->wr_id, wr->send_flags, null_completes_as[wr->opcode]};
+    null_lock(null_of(qp->qp.context));
+    null_count(qp, taken);
+    qp->completed--; /* null_complete adds this one */
+    null_complete(qp, &send, IBV_WC_SUCCESS, 0);
+    null_unlock(null_of(qp->qp.context));
+}
+
 /* Nothing is asked of the sends, nothing is in the queue, and nothing goes wrong: what the cost of a post is measured
  * with. */
 static struct ibv_send_wr *null_post_at_once(struct null_qp *qp, struct ibv_send_wr *wr)
 {
-    struct weft_null *n = null_of(qp->qp.context);
     uint32_t room = qp->cap.max_send_wr - (qp->posted - qp->given_back);
     uint32_t taken = 0;
     for (; wr != NULL && taken < room; wr = wr->next) {
         taken++;
         if ((wr->send_flags & IBV_SEND_SIGNALED) == 0)
             continue;
-        struct null_send send = {wr->wr_id, wr->send_flags, null_completes_as[wr->opcode]};
-        null_lock(n);
-        qp->posted += taken;
-        qp->completed = qp->posted - 1; /* null_complete adds this one */
-        n->calls[CALL_post_send] += taken;
+        null_post_signalled(qp, wr, taken);
         room -= taken;
         taken = 0;
-        null_complete(qp, &send, IBV_WC_SUCCESS, 0);
-        null_unlock(n);
     }
-    qp->posted += taken;
-    qp->completed += taken;
-    n->calls[CALL_post_send] += taken;
+    null_count(qp, taken);
     return wr;
 }
 
-static int null_post_send(struct ibv_qp *q, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
+static __attribute__((noinline)) int null_post_queued(struct null_qp *qp, struct ibv_send_wr *wr,
+                                                      struct ibv_send_wr **bad)
 {
-    struct null_qp *qp = null_qp(q);
-    struct weft_null *n = null_of(q->context);
+    struct weft_null *n = null_of(qp->qp.context);
     int rc = 0;
-    if (!n->hold && !n->send.armed && !n->faults[CALL_post_send].armed && qp->completed == qp->posted &&
-        qp->attr.qp_state == IBV_QPS_RTS) {
-        *bad = null_post_at_once(qp, wr);
-        return *bad != NULL ? ENOMEM : 0;
-    }
     null_lock(n);
     for (; wr != NULL && rc == 0; wr = rc == 0 ? wr->next : wr)
         rc = null_post_one(qp, wr);
@@ -304,6 +308,17 @@ static int null_post_send(struct ibv_qp *q, struct ibv_send_wr *wr, struct ibv_s
     null_progress(qp);
     null_unlock(n);
     return rc;
+}
+
+static int null_post_send(struct ibv_qp *q, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
+{
+    struct null_qp *qp = null_qp(q);
+    struct weft_null *n = null_of(q->context);
+    if (n->hold || n->send.armed || n->faults[CALL_post_send].armed || qp->completed != qp->posted ||
+        qp->attr.qp_state != IBV_QPS_RTS)
+        return null_post_queued(qp, wr, bad);
+    *bad = null_post_at_once(qp, wr);
+    return *bad != NULL ? ENOMEM : 0;
 }
 
 static int null_bind_mw(struct ibv_qp *q, struct ibv_mw *mw, struct ibv_mw_bind *bind)

@@ -20,17 +20,17 @@ AT(weft_sge, lkey, 12);
 
 SIZE(weft_send_wr, 72);
 AT(weft_send_wr, id, 0);
-AT(weft_send_wr, opcode, 8);
-AT(weft_send_wr, flags, 12);
-AT(weft_send_wr, imm, 16);
-AT(weft_send_wr, num_sge, 20);
+AT(weft_send_wr, num_sge, 8);
+AT(weft_send_wr, opcode, 12);
+AT(weft_send_wr, flags, 16);
+AT(weft_send_wr, imm, 20);
 AT(weft_send_wr, remote_addr, 24);
-AT(weft_send_wr, ah, 32);
-AT(weft_send_wr, compare_add, 40);
-AT(weft_send_wr, swap, 48);
-AT(weft_send_wr, rkey, 56);
-AT(weft_send_wr, remote_qpn, 60);
-AT(weft_send_wr, remote_qkey, 64);
+AT(weft_send_wr, rkey, 32);
+AT(weft_send_wr, ah, 40);
+AT(weft_send_wr, remote_qpn, 48);
+AT(weft_send_wr, remote_qkey, 52);
+AT(weft_send_wr, compare_add, 56);
+AT(weft_send_wr, swap, 64);
 
 SIZE(weft_recv_wr, 16);
 AT(weft_recv_wr, id, 0);

@@ -94,7 +94,7 @@ static void poll_all(struct weft_cq *cq)
     int n = there;
     int32_t polled;
 
-    weft_cq_poll(cq, wcs, 8, 0, &polled);
+    weft_cq_poll((weft_handle)cq, wcs, 8, 0, &polled);
     CHECK_EQ(polled, n);
 }
 

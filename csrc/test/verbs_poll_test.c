@@ -83,7 +83,7 @@ static int poll_from(uint32_t first, uint32_t max, uint32_t spin_ns)
 {
     struct weft_wc *wcs = calloc(max, sizeof(*wcs));
     int32_t n;
-    weft_cq_poll(&cq, wcs, max, spin_ns, &n);
+    weft_cq_poll((weft_handle)&cq, wcs, max, spin_ns, &n);
 
     for (int i = 0; i < n; i++) {
         struct ibv_wc want = completion(first + (uint32_t)i);
@@ -143,7 +143,7 @@ static void every_field_is_copied(void)
     memset(&wc, 0xff, sizeof(wc));
     driver_of(1);
     int32_t polled;
-    weft_cq_poll(&cq, &wc, 1, 0, &polled);
+    weft_cq_poll((weft_handle)&cq, &wc, 1, 0, &polled);
     CHECK_EQ(polled, 1);
     CHECK(memcmp(&wc, &want, sizeof(wc)) == 0);
 }

@@ -120,7 +120,7 @@ typedef int post(struct weft_qp *qp, const struct batch *b, uint32_t *accepted);
 static inline int post_sends(struct weft_qp *qp, const struct batch *b, uint32_t *accepted)
 {
     struct weft_posted posted;
-    weft_qp_post_send(qp, b->sends, b->n, b->sges, b->num_sge, &posted);
+    weft_qp_post_send((weft_handle)qp, b->sends, b->n, b->sges, b->num_sge, &posted);
     *accepted = posted.accepted;
     return posted.result;
 }
@@ -128,7 +128,7 @@ static inline int post_sends(struct weft_qp *qp, const struct batch *b, uint32_t
 static inline int post_recvs(struct weft_qp *qp, const struct batch *b, uint32_t *accepted)
 {
     struct weft_posted posted;
-    weft_qp_post_recv(qp, b->recvs, b->n, b->sges, b->num_sge, &posted);
+    weft_qp_post_recv((weft_handle)qp, b->recvs, b->n, b->sges, b->num_sge, &posted);
     *accepted = posted.accepted;
     return posted.result;
 }

@@ -95,9 +95,9 @@ static void check_destroyed(struct weft_qp *qp)
 
     CHECK_EQ(weft_qp_destroy(qp), 0);
     CHECK_EQ(driver.pairs, 0);
-    weft_qp_post_send(qp, NULL, 0, NULL, 0, &posted);
+    weft_qp_post_send((weft_handle)qp, NULL, 0, NULL, 0, &posted);
     CHECK_EQ(posted.result, -WEFT_BAD_CLOSED);
-    weft_qp_post_recv(qp, NULL, 0, NULL, 0, &posted);
+    weft_qp_post_recv((weft_handle)qp, NULL, 0, NULL, 0, &posted);
     CHECK_EQ(posted.result, -WEFT_BAD_CLOSED);
     CHECK_EQ(posted.accepted, 0);
     weft_qp_free(qp);

@@ -20,45 +20,69 @@ enum { WEFT_FETCHES = WEFT_OPCODE(RDMA_READ) | WEFT_OPCODE(ATOMIC_CMP_AND_SWP) |
 enum { WEFT_ATOMICS = WEFT_OPCODE(ATOMIC_CMP_AND_SWP) | WEFT_OPCODE(ATOMIC_FETCH_AND_ADD) };
 enum { WEFT_INVALIDATES = WEFT_OPCODE(LOCAL_INV) | WEFT_OPCODE(SEND_WITH_INV) };
 
-/* What follows from the opcode, the flags and the length of the entries together. */
-static inline enum weft_bad_wr weft_check_length(const struct weft_qp_limits *limits, uint32_t opcode, uint32_t flags,
-                                                 uint64_t remote_addr, uint64_t length)
+/* What is asked of every request of a post, looked up once for all of them. */
+struct weft_rules {
+    uint32_t opcodes;
+    uint32_t max_send_wr, max_send_sge, max_message;
+    int datagrams;
+    size_t peer; /* where a request says who it is for: at its remote address, or its address handle */
+};
+
+static inline struct weft_rules weft_rules_of(const struct weft_qp_limits *limits)
 {
-    uint32_t bit = 1u << opcode;
-    if (WEFT_RARELY((flags & IBV_SEND_INLINE) != 0 || (bit & WEFT_ATOMICS) != 0)) {
-        if ((flags & IBV_SEND_INLINE) != 0 && (length > limits->max_inline || (bit & WEFT_FETCHES) != 0))
-            return WEFT_BAD_INLINE;
-        if ((bit & WEFT_ATOMICS) != 0 && (length != 8 || remote_addr % 8 != 0))
-            return WEFT_BAD_ATOMIC;
-    }
-    return length > limits->max_message ? WEFT_BAD_LENGTH : 0;
+    int datagrams = limits->type == IBV_QPT_UD;
+    return (struct weft_rules){
+        .opcodes = weft_opcodes[limits->type],
+        .max_send_wr = limits->max_send_wr,
+        .max_send_sge = limits->max_send_sge,
+        .max_message = limits->max_message,
+        .datagrams = datagrams,
+        .peer = datagrams ? offsetof(struct weft_send_wr, ah) : offsetof(struct weft_send_wr, remote_addr),
+    };
 }
 
-static inline enum weft_bad_wr weft_check_send(const struct weft_qp_limits *limits, const struct weft_send_wr *wr,
-                                               const struct weft_sge *sges, uint32_t left)
+static enum weft_bad_wr weft_check_inline(const struct weft_qp_limits *limits, uint32_t opcode, uint64_t length)
 {
-    if (wr->opcode >= 32 || (weft_opcodes[limits->type] & 1u << wr->opcode) == 0)
-        return WEFT_BAD_OPCODE;
-    if (wr->num_sge > limits->max_send_sge)
-        return WEFT_BAD_NUM_SGE;
-    if (wr->num_sge > left)
-        return WEFT_BAD_SGE_LIST;
+    return length > limits->max_inline || (1u << opcode & WEFT_FETCHES) != 0 ? WEFT_BAD_INLINE : 0;
+}
+
+static inline uint64_t weft_length(const struct weft_sge *sges, uint32_t n)
+{
     uint64_t length = 0;
-    for (uint32_t i = 0; i < wr->num_sge; i++)
+    for (uint32_t i = 0; i < n; i++)
         length += sges[i].length;
-    if (WEFT_RARELY(limits->type == IBV_QPT_UD && wr->ah == 0))
+    return length;
+}
+
+static inline enum weft_bad_wr weft_check_send(const struct weft_qp *qp, const struct weft_rules *rules,
+                                               const struct weft_send_wr *wr, const struct weft_sge *sges,
+                                               uint32_t left)
+{
+    enum weft_bad_wr bad = 0;
+    if (WEFT_RARELY(wr->opcode >= 32 || (rules->opcodes >> wr->opcode & 1) == 0))
+        return WEFT_BAD_OPCODE;
+    if (WEFT_RARELY(wr->num_sge > rules->max_send_sge))
+        return WEFT_BAD_NUM_SGE;
+    if (WEFT_RARELY(wr->num_sge > left))
+        return WEFT_BAD_SGE_LIST;
+    if (WEFT_RARELY(rules->datagrams && wr->ah == 0))
         return WEFT_BAD_AH;
-    return weft_check_length(limits, wr->opcode, wr->flags, wr->remote_addr, length);
+    uint64_t length = wr->num_sge == 1 ? sges->length : weft_length(sges, wr->num_sge);
+    if (WEFT_RARELY((wr->flags & IBV_SEND_INLINE) != 0))
+        bad = weft_check_inline(&qp->limits, wr->opcode, length);
+    if (WEFT_RARELY((1u << wr->opcode & WEFT_ATOMICS) != 0 && bad == 0 && (length != 8 || wr->remote_addr % 8 != 0)))
+        bad = WEFT_BAD_ATOMIC;
+    return bad == 0 && length > rules->max_message ? WEFT_BAD_LENGTH : bad;
 }
 
 /*
  * Counts a send into the run of those without a signal. A queue gets its places back with the next completion: one that
  * is full of requests that give none stays full.
  */
-static enum weft_bad_wr weft_count(const struct weft_qp_limits *limits, uint32_t *run, uint32_t flags)
+static inline enum weft_bad_wr weft_count(uint32_t max_send_wr, uint32_t *run, uint32_t flags)
 {
     *run = (flags & IBV_SEND_SIGNALED) != 0 ? 0 : *run + 1;
-    return *run >= limits->max_send_wr ? WEFT_BAD_UNSIGNALED : 0;
+    return *run >= max_send_wr ? WEFT_BAD_UNSIGNALED : 0;
 }
 
 /* How many work requests one chain holds: 32 KiB, which fits on a stack. Longer posts are several chains. */
@@ -73,32 +97,52 @@ static struct ibv_sge *weft_sges(const struct weft_sge *sges)
     return (struct ibv_sge *)(uintptr_t)sges;
 }
 
+/* Neighbours in both structs. */
+#define WEFT_ABREAST(first, ours, second, theirs)                                                                      \
+    _Static_assert(offsetof(struct weft_send_wr, second) - offsetof(struct weft_send_wr, first) ==                     \
+                       offsetof(struct ibv_send_wr, theirs) - offsetof(struct ibv_send_wr, ours),                      \
+                   #first " and " #second)
+WEFT_ABREAST(num_sge, num_sge, opcode, opcode);
+WEFT_ABREAST(remote_addr, wr.rdma.remote_addr, rkey, wr.rdma.rkey);
+WEFT_ABREAST(ah, wr.ud.ah, remote_qpn, wr.ud.remote_qpn);
+WEFT_ABREAST(ah, wr.ud.ah, remote_qkey, wr.ud.remote_qkey);
+#undef WEFT_ABREAST
+
+/* Copies neighbours, of so many bytes together. */
+#define WEFT_COPY(out, theirs, wr, ours, bytes)                                                                        \
+    memcpy((char *)(out) + offsetof(struct ibv_send_wr, theirs), (const char *)(wr) + (ours), bytes)
+
+/* Those that have more than every request. */
+enum {
+    WEFT_IMMEDIATES = WEFT_OPCODE(SEND_WITH_IMM) | WEFT_OPCODE(RDMA_WRITE_WITH_IMM),
+    WEFT_EXTRAS = WEFT_IMMEDIATES | WEFT_ATOMICS | WEFT_INVALIDATES
+};
+
+static inline void weft_fill_extras(struct ibv_send_wr *out, const struct weft_send_wr *wr, uint32_t bit)
+{
+    if ((bit & WEFT_IMMEDIATES) != 0) {
+        out->imm_data = htonl(wr->imm);
+    } else if ((bit & WEFT_INVALIDATES) != 0) {
+        out->invalidate_rkey = wr->rkey;
+    } else {
+        out->wr.atomic.compare_add = wr->compare_add;
+        out->wr.atomic.swap = wr->swap;
+        out->wr.atomic.rkey = wr->rkey;
+    }
+}
+
 static inline void weft_fill_send(struct ibv_send_wr *out, const struct weft_send_wr *wr, const struct weft_sge *sges,
-                                  uint32_t type)
+                                  size_t peer)
 {
     out->wr_id = wr->id;
     out->next = out + 1;
     out->sg_list = weft_sges(sges);
-    out->num_sge = (int)wr->num_sge;
-    out->opcode = (enum ibv_wr_opcode)wr->opcode;
+    WEFT_COPY(out, num_sge, wr, offsetof(struct weft_send_wr, num_sge), 8);
     out->send_flags = wr->flags;
-    out->imm_data = htonl(wr->imm);
-    if (type == IBV_QPT_UD) {
-        out->wr.ud.ah = (struct ibv_ah *)(uintptr_t)wr->ah;
-        out->wr.ud.remote_qpn = wr->remote_qpn;
-        out->wr.ud.remote_qkey = wr->remote_qkey;
-        return;
-    }
-    out->wr.rdma.remote_addr = wr->remote_addr;
-    out->wr.rdma.rkey = wr->rkey;
-    if (WEFT_RARELY((1u << wr->opcode & WEFT_ATOMICS) != 0)) {
-        out->wr.atomic.remote_addr = wr->remote_addr;
-        out->wr.atomic.compare_add = wr->compare_add;
-        out->wr.atomic.swap = wr->swap;
-        out->wr.atomic.rkey = wr->rkey;
-    } else if (WEFT_RARELY((1u << wr->opcode & WEFT_INVALIDATES) != 0)) {
-        out->invalidate_rkey = wr->rkey;
-    }
+    out->imm_data = 0;
+    WEFT_COPY(out, wr, wr, peer, 16);
+    if ((1u << wr->opcode & WEFT_EXTRAS) != 0)
+        weft_fill_extras(out, wr, 1u << wr->opcode);
 }
 
 /*
@@ -108,28 +152,28 @@ static inline void weft_fill_send(struct ibv_send_wr *out, const struct weft_sen
 #define WEFT_TAKEN(chain, n, bad) ((bad) >= (chain) && (bad) < (chain) + (n) ? (uint32_t)((bad) - (chain)) : 0)
 
 /*
- * The checks of a whole post; *index is the request that fails them, *run how many are without a signal after all.
- * Where it is given, the chain is filled in on the way.
+ * The checks of a whole post; *index is the request that fails them, *run how many are without a signal after all. With
+ * fill the chain is made on the way.
  */
-static inline enum weft_bad_wr weft_check_sends(const struct weft_qp *qp, const struct weft_send_wr *wrs, uint32_t n,
-                                                const struct weft_sge *sges, uint32_t num_sge, uint32_t *index,
-                                                uint32_t *run, struct ibv_send_wr *chain)
+static inline __attribute__((always_inline)) enum weft_bad_wr
+weft_check_sends(const struct weft_qp *qp, const struct weft_send_wr *wrs, uint32_t n, const struct weft_sge *sges,
+                 uint32_t num_sge, uint32_t *index, uint32_t *run, struct ibv_send_wr *chain, int fill)
 {
-    const struct weft_qp_limits limits = qp->limits; /* a copy, which what is written to the chain cannot change */
-    uint32_t counted = *run;
+    const struct weft_rules rules = weft_rules_of(&qp->limits);
+    uint32_t counted = *run, i = 0;
     enum weft_bad_wr bad = qp->refuses;
-    uint32_t i = 0;
     for (; i < n && bad == 0; i++) {
         const struct weft_send_wr *wr = &wrs[i];
-        bad = weft_check_send(&limits, wr, sges, num_sge);
+        bad = weft_check_send(qp, &rules, wr, sges, num_sge);
         if (bad == 0)
-            bad = weft_count(&limits, &counted, wr->flags);
+            bad = weft_count(rules.max_send_wr, &counted, wr->flags);
         if (bad != 0)
             break;
-        if (chain != NULL)
-            weft_fill_send(&chain[i], wr, sges, limits.type);
-        sges += wr->num_sge;
         num_sge -= wr->num_sge;
+        const struct weft_sge *rest = sges + wr->num_sge;
+        if (fill)
+            weft_fill_send(&chain[i], wr, sges, rules.peer);
+        sges = rest;
     }
     if (bad == 0 && n > 0 && num_sge != 0) {
         bad = WEFT_BAD_SGE_LIST;
@@ -150,42 +194,78 @@ static inline int weft_post_chain(struct weft_qp *qp, struct ibv_send_wr *chain,
     return rc;
 }
 
-/* More than one chain: all is checked before the first is made. */
-static int weft_post_chains(struct weft_qp *qp, const struct weft_send_wr *wrs, uint32_t n, const struct weft_sge *sges,
-                            struct ibv_send_wr *chain, uint32_t *accepted)
+/* Ends a post that the driver did not take as a whole: the run of requests without a signal is that of those it took.
+ */
+static int weft_partly(struct weft_qp *qp, const struct weft_send_wr *wrs, uint32_t accepted, int rc)
 {
-    int rc = 0;
+    for (uint32_t i = 0; i < accepted; i++)
+        weft_count(qp->limits.max_send_wr, &qp->run, wrs[i].flags);
+    return rc;
+}
+
+/* A post of one chain. */
+static inline __attribute__((always_inline)) int weft_post_chained(struct weft_qp *qp, const struct weft_send_wr *wrs,
+                                                                   uint32_t n, const struct weft_sge *sges,
+                                                                   uint32_t num_sge, struct ibv_send_wr *chain,
+                                                                   uint32_t *accepted)
+{
+    uint32_t run = qp->run;
+    enum weft_bad_wr bad = weft_check_sends(qp, wrs, n, sges, num_sge, accepted, &run, chain, 1);
+    if (bad != 0 || n == 0)
+        return -(int)bad;
+    *accepted = 0;
+    int rc = weft_post_chain(qp, chain, n, accepted);
+    if (rc != 0)
+        return weft_partly(qp, wrs, *accepted, rc);
+    qp->run = run;
+    return 0;
+}
+
+/* A post of more than one chain: all is checked before the first is made. */
+static int weft_post_chains(struct weft_qp *qp, const struct weft_send_wr *wrs, uint32_t n, const struct weft_sge *sges,
+                            uint32_t num_sge, struct ibv_send_wr *chain, uint32_t *accepted)
+{
+    uint32_t run = qp->run;
+    int rc = -(int)weft_check_sends(qp, wrs, n, sges, num_sge, accepted, &run, NULL, 0);
+    if (rc != 0)
+        return rc;
+    size_t peer = weft_rules_of(&qp->limits).peer;
     *accepted = 0;
     while (*accepted < n && rc == 0) {
         uint32_t length = n - *accepted < WEFT_CHAIN ? n - *accepted : WEFT_CHAIN;
         for (uint32_t i = 0; i < length; i++) {
             const struct weft_send_wr *wr = &wrs[*accepted + i];
-            weft_fill_send(&chain[i], wr, sges, qp->limits.type);
+            weft_fill_send(&chain[i], wr, sges, peer);
             sges += wr->num_sge;
         }
         rc = weft_post_chain(qp, chain, length, accepted);
     }
-    return rc;
+    if (rc != 0)
+        return weft_partly(qp, wrs, *accepted, rc);
+    qp->run = run;
+    return 0;
 }
 
-void weft_qp_post_send(struct weft_qp *qp, const struct weft_send_wr *wrs, uint32_t n, const struct weft_sge *sges,
-                       uint32_t num_sge, struct weft_posted *posted)
+static __attribute__((noinline)) int weft_post_many(struct weft_qp *qp, const struct weft_send_wr *wrs, uint32_t n,
+                                                    const struct weft_sge *sges, uint32_t num_sge, uint32_t *accepted)
 {
     struct ibv_send_wr chain[WEFT_CHAIN];
-    uint32_t accepted;
+    if (n > WEFT_CHAIN)
+        return weft_post_chains(qp, wrs, n, sges, num_sge, chain, accepted);
+    return weft_post_chained(qp, wrs, n, sges, num_sge, chain, accepted);
+}
+
+/* A single request is the most frequent post, and the one whose own cost shows: its code is compiled apart. */
+void weft_qp_post_send(weft_handle handle, const struct weft_send_wr *wrs, uint32_t n, const struct weft_sge *sges,
+                       uint32_t num_sge, struct weft_posted *posted)
+{
+    struct weft_qp *qp = (struct weft_qp *)handle;
+    struct ibv_send_wr one;
+    uint32_t accepted = 0;
     weft_crossed(&qp->crossings);
     weft_lock(&qp->lock);
-    uint32_t run = qp->run;
-    int one = n > 0 && n <= WEFT_CHAIN;
-    int rc = -(int)weft_check_sends(qp, wrs, n, sges, num_sge, &accepted, &run, one ? chain : NULL);
-    if (rc == 0) {
-        accepted = 0;
-        rc = one ? weft_post_chain(qp, chain, n, &accepted) : weft_post_chains(qp, wrs, n, sges, chain, &accepted);
-        if (rc == 0)
-            qp->run = run;
-        for (uint32_t i = 0; rc != 0 && i < accepted; i++)
-            weft_count(&qp->limits, &qp->run, wrs[i].flags);
-    }
+    int rc = n == 1 ? weft_post_chained(qp, wrs, 1, sges, num_sge, &one, &accepted)
+                    : weft_post_many(qp, wrs, n, sges, num_sge, &accepted);
     weft_unlock(&qp->lock);
     *posted = (struct weft_posted){.result = rc, .accepted = accepted};
 }
@@ -212,7 +292,7 @@ int weft_qp_bind_mw(struct weft_qp *qp, struct ibv_mw *mw, struct ibv_mr *mr, co
     uint32_t run = qp->run;
     if (qp->refuses != 0) {
         rc = -(int)qp->refuses;
-    } else if (weft_count(&qp->limits, &run, in->flags) != 0) {
+    } else if (weft_count(qp->limits.max_send_wr, &run, in->flags) != 0) {
         rc = -WEFT_BAD_UNSIGNALED;
     } else if (mw->type == IBV_MW_TYPE_1) {
         struct ibv_mw_bind bind = {.wr_id = in->id, .send_flags = in->flags, .bind_info = info};
@@ -275,9 +355,10 @@ static int weft_post_recvs(struct ibv_qp *qp, struct ibv_srq *srq, const struct 
     return 0;
 }
 
-void weft_qp_post_recv(struct weft_qp *qp, const struct weft_recv_wr *wrs, uint32_t n, const struct weft_sge *sges,
+void weft_qp_post_recv(weft_handle handle, const struct weft_recv_wr *wrs, uint32_t n, const struct weft_sge *sges,
                        uint32_t num_sge, struct weft_posted *posted)
 {
+    struct weft_qp *qp = (struct weft_qp *)handle;
     uint32_t accepted = 0;
     weft_crossed(&qp->crossings);
     weft_lock(&qp->lock);

@@ -317,8 +317,9 @@ static int weft_cq_poll_again(struct weft_cq *cq, struct weft_wc *wcs, uint32_t 
     return 0;
 }
 
-void weft_cq_poll(struct weft_cq *cq, struct weft_wc *wcs, uint32_t max, uint32_t spin_ns, int32_t *polled)
+void weft_cq_poll(weft_handle handle, struct weft_wc *wcs, uint32_t max, uint32_t spin_ns, int32_t *polled)
 {
+    struct weft_cq *cq = (struct weft_cq *)handle;
     *polled = weft_cq_poll_once(cq, wcs, max);
     if (*polled == 0 && spin_ns != 0)
         *polled = weft_cq_poll_again(cq, wcs, max, spin_ns < WEFT_MAX_SPIN_NS ? spin_ns : WEFT_MAX_SPIN_NS);

@@ -26,6 +26,12 @@ struct weft_qp;
 struct weft_srq;
 struct weft_template;
 
+/*
+ * A pointer to one of ours where a data path passes it. As an integer, since cgo looks at each pointer to an opaque
+ * type for Go memory behind it.
+ */
+typedef uintptr_t weft_handle;
+
 /* Opens libibverbs; where that fails, reason says why. Not to be called concurrently. */
 int weft_verbs_load(char *reason, size_t size);
 
@@ -113,7 +119,8 @@ int weft_cq_moderate(struct weft_cq *cq, uint16_t count, uint16_t period);
 void *weft_cq_raw(struct weft_cq *cq);
 int weft_cq_arm(struct weft_cq *cq, int solicited_only);
 
-/* Takes every event that is there and acknowledges them together. Returns how many, or a negative errno. */
+/* Takes the events that were asked for, as far as they are there, and acknowledges them together. Returns how many, or
+ * a negative errno. */
 int weft_cq_events(struct weft_cq *cq);
 
 /*
@@ -121,7 +128,7 @@ int weft_cq_events(struct weft_cq *cq);
  * As all that a data path calls, it returns nothing: for a function with a result cgo looks up the goroutine's stack
  * twice more.
  */
-void weft_cq_poll(struct weft_cq *cq, struct weft_wc *wcs, uint32_t max, uint32_t spin_ns, int32_t *polled);
+void weft_cq_poll(weft_handle cq, struct weft_wc *wcs, uint32_t max, uint32_t spin_ns, int32_t *polled);
 
 /* Queue pairs (qp.c). limits holds what is wanted (type, depths, entries, inline bytes), then what was granted. */
 int weft_qp_create(struct ibv_pd *pd, struct weft_cq *send, struct weft_cq *recv, struct ibv_srq *srq,
@@ -148,9 +155,9 @@ int weft_qp_failure(struct weft_qp *qp, struct weft_failure *failure);
 uint64_t weft_qp_crossings(struct weft_qp *qp);
 
 /* Posting (post.c): n work requests, wrs[i] with the next wrs[i].num_sge of the num_sge entries of sges. */
-void weft_qp_post_send(struct weft_qp *qp, const struct weft_send_wr *wrs, uint32_t n, const struct weft_sge *sges,
+void weft_qp_post_send(weft_handle qp, const struct weft_send_wr *wrs, uint32_t n, const struct weft_sge *sges,
                        uint32_t num_sge, struct weft_posted *posted);
-void weft_qp_post_recv(struct weft_qp *qp, const struct weft_recv_wr *wrs, uint32_t n, const struct weft_sge *sges,
+void weft_qp_post_recv(weft_handle qp, const struct weft_recv_wr *wrs, uint32_t n, const struct weft_sge *sges,
                        uint32_t num_sge, struct weft_posted *posted);
 
 /*
@@ -169,7 +176,7 @@ int weft_srq_destroy(struct weft_srq *srq);
 void *weft_srq_raw(struct weft_srq *srq);
 int weft_srq_modify(struct weft_srq *srq, const struct weft_srq_attr *attr, uint32_t mask); /* enum ibv_srq_attr_mask */
 int weft_srq_query(struct weft_srq *srq, struct weft_srq_attr *attr);
-void weft_srq_post_recv(struct weft_srq *srq, const struct weft_recv_wr *wrs, uint32_t n, const struct weft_sge *sges,
+void weft_srq_post_recv(weft_handle srq, const struct weft_recv_wr *wrs, uint32_t n, const struct weft_sge *sges,
                         uint32_t num_sge, struct weft_posted *posted);
 
 /*
@@ -183,8 +190,7 @@ void weft_template_destroy(struct weft_template *t);
 /* Posts may be called until this; they are refused with WEFT_BAD_CLOSED after the above, and during another post. */
 void weft_template_free(struct weft_template *t);
 int weft_template_add(struct weft_template *t, struct weft_qp *qp, const struct weft_send_wr *wr, uint32_t lkey);
-void weft_template_post(struct weft_template *t, const struct weft_patch *patches, uint32_t n,
-                        struct weft_posted *posted);
+void weft_template_post(weft_handle t, const struct weft_patch *patches, uint32_t n, struct weft_posted *posted);
 uint64_t weft_template_crossings(struct weft_template *t);
 
 #endif

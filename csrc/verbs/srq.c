@@ -51,9 +51,10 @@ int weft_srq_query(struct weft_srq *srq, struct weft_srq_attr *out)
     return rc;
 }
 
-void weft_srq_post_recv(struct weft_srq *srq, const struct weft_recv_wr *wrs, uint32_t n, const struct weft_sge *sges,
+void weft_srq_post_recv(weft_handle handle, const struct weft_recv_wr *wrs, uint32_t n, const struct weft_sge *sges,
                         uint32_t num_sge, struct weft_posted *posted)
 {
+    struct weft_srq *srq = (struct weft_srq *)handle;
     uint32_t accepted = 0;
     int rc = -weft_check_recvs(wrs, n, num_sge, srq->max_sge, &accepted);
     if (rc == 0)

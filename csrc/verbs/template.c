@@ -65,7 +65,7 @@ int weft_template_add(struct weft_template *t, struct weft_qp *qp, const struct 
     if (t->n == t->room)
         return ENOSPC;
     struct weft_prepared *p = &t->prepared[t->n++];
-    weft_fill_send(&p->wr, wr, NULL, qp->limits.type);
+    weft_fill_send(&p->wr, wr, NULL, weft_rules_of(&qp->limits).peer);
     p->wr.sg_list = &p->sge;
     p->sge.lkey = lkey;
     p->qp = qp;
@@ -83,6 +83,23 @@ static void weft_apply(struct weft_prepared *p, const struct weft_patch *patch)
         p->wr.wr.rdma.remote_addr = patch->remote_addr;
 }
 
+/* A chain as far as it is linked, and what is looked up once for it. */
+struct weft_linking {
+    struct weft_qp *qp;
+    uint32_t max_send_wr, max_message;
+    struct weft_prepared *first, *last;
+    uint32_t chain, run;
+};
+
+static inline void weft_end_chain(const struct weft_linking *l)
+{
+    if (l->first == NULL)
+        return;
+    l->first->chain = l->chain;
+    l->first->run = l->run;
+    l->last->wr.next = NULL;
+}
+
 /*
  * Checks all patches, and links what they are for into a chain for each queue pair. Patches are in order, and requests
  * of one queue pair lie together: its run of requests without a signal is counted from where it stands.
@@ -90,37 +107,42 @@ static void weft_apply(struct weft_prepared *p, const struct weft_patch *patch)
 static enum weft_bad_wr weft_link(struct weft_template *t, const struct weft_patch *patches, uint32_t n,
                                   uint32_t *index)
 {
-    struct weft_prepared *first = NULL, *last = NULL;
-    uint32_t run = 0, least = 0;
-    for (uint32_t i = 0; i < n; i++) {
+    struct weft_linking l = {.qp = NULL};
+    uint32_t least = 0, i = 0;
+    enum weft_bad_wr bad = 0;
+    for (; i < n; i++) {
         const struct weft_patch *patch = &patches[i];
-        *index = i;
-        if (patch->index < least || patch->index >= t->n)
-            return WEFT_BAD_PATCH;
+        bad = patch->index < least || patch->index >= t->n ? WEFT_BAD_PATCH : 0;
+        if (bad != 0)
+            break;
         least = patch->index + 1;
         struct weft_prepared *p = &t->prepared[patch->index];
-        if (first == NULL || p->qp != first->qp) {
-            first = p;
-            p->chain = p->run = 0;
-            run = __atomic_load_n(&p->qp->run, __ATOMIC_RELAXED);
-            enum weft_bad_wr refuses = __atomic_load_n(&p->qp->refuses, __ATOMIC_RELAXED);
-            if (refuses != 0)
-                return refuses;
+        if (p->qp != l.qp) {
+            weft_end_chain(&l);
+            l = (struct weft_linking){.qp = p->qp, .first = p};
+            l.max_send_wr = p->qp->limits.max_send_wr;
+            l.max_message = p->qp->limits.max_message;
+            l.run = __atomic_load_n(&l.qp->run, __ATOMIC_RELAXED);
+            bad = __atomic_load_n(&l.qp->refuses, __ATOMIC_RELAXED);
         } else {
-            last->wr.next = &p->wr;
+            l.last->wr.next = &p->wr;
         }
-        enum weft_bad_wr bad = weft_check_length(&p->qp->limits, p->opcode, p->wr.send_flags, 0, patch->length);
+        if (WEFT_RARELY((p->wr.send_flags & IBV_SEND_INLINE) != 0 && bad == 0))
+            bad = weft_check_inline(&l.qp->limits, p->opcode, patch->length);
+        if (bad == 0 && patch->length > l.max_message)
+            bad = WEFT_BAD_LENGTH;
         if (bad == 0)
-            bad = weft_count(&p->qp->limits, &run, p->wr.send_flags);
+            bad = weft_count(l.max_send_wr, &l.run, p->wr.send_flags);
         if (bad != 0)
-            return bad;
+            break;
         weft_apply(p, patch);
-        p->wr.next = NULL;
-        first->chain++;
-        first->run = run;
-        last = p;
+        l.chain++;
+        l.last = p;
     }
-    return 0;
+    if (bad == 0)
+        weft_end_chain(&l);
+    *index = i;
+    return bad;
 }
 
 /* How many of a chain a driver took that stopped at bad; one that does not say where took none. */
@@ -145,7 +167,7 @@ static int weft_post_linked(struct weft_template *t, const struct weft_patch *pa
     if (rc == 0) /* a run that is shorter than the chain began in it; else it goes on from where it stands now */
         qp->run = first->run < first->chain ? first->run : qp->run + first->chain;
     for (uint32_t i = 0; rc != 0 && i < *taken; i++)
-        weft_count(&qp->limits, &qp->run, t->prepared[patches[i].index].wr.send_flags);
+        weft_count(qp->limits.max_send_wr, &qp->run, t->prepared[patches[i].index].wr.send_flags);
     weft_unlock(&qp->lock);
     return rc;
 }
@@ -164,9 +186,9 @@ static int weft_post_patches(struct weft_template *t, const struct weft_patch *p
     return rc;
 }
 
-void weft_template_post(struct weft_template *t, const struct weft_patch *patches, uint32_t n,
-                        struct weft_posted *posted)
+void weft_template_post(weft_handle handle, const struct weft_patch *patches, uint32_t n, struct weft_posted *posted)
 {
+    struct weft_template *t = (struct weft_template *)handle;
     *posted = (struct weft_posted){.result = -WEFT_BAD_CLOSED};
     if (__atomic_exchange_n(&t->busy, 1, __ATOMIC_ACQUIRE) != 0)
         return;
