@@ -17,6 +17,7 @@ struct weft_cq {
     struct weft_channel *own; /* the channel made with the queue; NULL without, or on a shared one */
     uint32_t lock;            /* guards the list */
     struct weft_qp *qps;      /* whose completions come here, by next[] */
+    uint32_t due;             /* events that can come at most: each was asked for */
 };
 
 /* In next[] a queue pair is on the list of its send completion queue and, where that is another one, its receive one's.
@@ -169,18 +170,23 @@ void *weft_cq_raw(struct weft_cq *cq)
 
 int weft_cq_arm(struct weft_cq *cq, int solicited_only)
 {
+    __atomic_fetch_add(&cq->due, 1, __ATOMIC_RELAXED);
     return WEFT_CALL(ibv_req_notify_cq(cq->cq, solicited_only));
 }
 
+/*
+ * Not until EAGAIN, as above, where no more than was taken can be there: it would be a system call in vain each time.
+ * Should there be more after all, for the queue was armed past us, the next call finds it: a wait begins with one.
+ */
 int weft_cq_events(struct weft_cq *cq)
 {
     const struct weft_ibv_table *ibv = WEFT_IBV(cq->cq);
+    uint32_t due = __atomic_load_n(&cq->due, __ATOMIC_RELAXED);
     unsigned int n = 0;
     struct ibv_cq *source;
     void *context;
 
-    /* Until EAGAIN, as above. */
-    for (;;) {
+    while (n == 0 || n < due) {
         errno = 0;
         if (ibv->ibv_get_cq_event(cq->own->channel, &source, &context) == 0)
             n++;
@@ -188,6 +194,8 @@ int weft_cq_events(struct weft_cq *cq)
             break;
     }
     int stopped = errno;
+    uint32_t left = n < due ? 1 : 0; /* there are none, but it may be armed still */
+    __atomic_store_n(&cq->due, left, __ATOMIC_RELAXED);
     if (n > 0)
         ibv->ibv_ack_cq_events(cq->cq, n);
     return n > 0 || stopped == EAGAIN ? (int)n : -(stopped != 0 ? stopped : EIO);
