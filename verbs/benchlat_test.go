@@ -54,6 +54,7 @@ func BenchmarkDatagrams(b *testing.B) {
 	_, m, _ := n.joinPeer(b, mr, peerSink)
 	w := newWriter(n.cq, m.qp, m.wr, sge(mr, 0, messageSize), 1)
 	pin(1)
+	require.NoError(b, w.warm())
 	b.ResetTimer()
 	require.NoError(b, w.run(b.N))
 }
@@ -136,7 +137,7 @@ func (m *messenger) receive(ctx context.Context) error {
 		spin = 0
 	}
 	for spins := 1; m.here == 0; spins++ {
-		m.breath.take(512)
+		m.breath.take(32)
 		n, err := m.cq.PollSpin(m.wcs[:], spin)
 		if err == nil && n == 0 && m.sleeps {
 			n, err = m.sleep(ctx)

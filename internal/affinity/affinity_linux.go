@@ -1,9 +1,39 @@
 package affinity
 
-import "golang.org/x/sys/unix"
+import (
+	"errors"
+	"os"
+	"strconv"
+	"syscall"
 
-func pin(processor int) error {
+	"golang.org/x/sys/unix"
+)
+
+// pinProcess goes through the threads until it finds none that it has not bound: a thread has the processors of the one that
+// starts it, which may not have been bound at that moment.
+func pinProcess(processor int) error {
 	var set unix.CPUSet
 	set.Set(processor)
-	return unix.SchedSetaffinity(0, &set)
+	bound := make(map[string]bool)
+	for more := true; more; {
+		more = false
+		threads, err := os.ReadDir("/proc/self/task")
+		if err != nil {
+			return err
+		}
+		for _, thread := range threads {
+			if bound[thread.Name()] {
+				continue
+			}
+			id, err := strconv.Atoi(thread.Name())
+			if err != nil {
+				return err
+			}
+			if err := unix.SchedSetaffinity(id, &set); err != nil && !errors.Is(err, syscall.ESRCH) { // it has ended
+				return err
+			}
+			bound[thread.Name()], more = true, true
+		}
+	}
+	return nil
 }
