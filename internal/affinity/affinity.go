@@ -1,5 +1,5 @@
-// Package affinity binds a process to a processor. A program that polls has its processor to itself only if it stays where
-// it is: the kernel's balancing puts two that spin on one processor for milliseconds.
+// Package affinity binds threads to processors. A thread that polls has its processor to itself only if it stays where it
+// is: the kernel's balancing puts two that spin on one processor for milliseconds.
 package affinity
 
 import (
@@ -10,20 +10,25 @@ import (
 // maxProcessors is the size of glibc's cpu_set_t.
 const maxProcessors = 1024
 
-// PinProcess binds every thread of the process, those to come included, to a processor, counted from 0: as taskset does.
-// Without such a processor, or where the process may not use it, the error wraps EINVAL; on platforms other than Linux it
-// wraps [errors.ErrUnsupported].
+// Pin binds the calling thread to a processor, counted from 0. The goroutine must be locked to its thread
+// (runtime.LockOSThread). Without such a processor, or where the process may not use it, the error wraps EINVAL; on
+// platforms other than Linux it wraps [errors.ErrUnsupported].
 //
-// It is all threads, rather than the one that polls, because the scheduler of Go moves goroutines between them. A goroutine
-// that is locked to its thread stays, but each time that it yields, the scheduler has to wake another thread, which hands the
-// processor back to the locked one: that costs what yielding was to save.
+// It is for a goroutine that never yields. One that does has to wake another thread each time, which hands the processor back
+// to the locked one, when it comes to run: see [PinProcess].
 //
 // Source: sched_setaffinity(2).
-func PinProcess(processor int) error {
+func Pin(processor int) error { return check(processor, pin) }
+
+// PinProcess binds every thread of the process, those to come included, as taskset does; with the errors of [Pin]. Goroutines
+// stay free to change between the threads.
+func PinProcess(processor int) error { return check(processor, pinProcess) }
+
+func check(processor int, bind func(int) error) error {
 	if processor < 0 || processor >= maxProcessors {
 		return fmt.Errorf("pin to processor %d: 0 to %d are possible: %w", processor, maxProcessors-1, syscall.EINVAL)
 	}
-	if err := pinProcess(processor); err != nil {
+	if err := bind(processor); err != nil {
 		return fmt.Errorf("pin to processor %d: %w", processor, err)
 	}
 	return nil

@@ -9,11 +9,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+func pin(processor int) error { return bind(0, processor) }
+
+func bind(thread, processor int) error {
+	var set unix.CPUSet
+	set.Set(processor)
+	return unix.SchedSetaffinity(thread, &set)
+}
+
 // pinProcess goes through the threads until it finds none that it has not bound: a thread has the processors of the one that
 // starts it, which may not have been bound at that moment.
 func pinProcess(processor int) error {
-	var set unix.CPUSet
-	set.Set(processor)
 	bound := make(map[string]bool)
 	for more := true; more; {
 		more = false
@@ -29,7 +35,7 @@ func pinProcess(processor int) error {
 			if err != nil {
 				return err
 			}
-			if err := unix.SchedSetaffinity(id, &set); err != nil && !errors.Is(err, syscall.ESRCH) { // it has ended
+			if err := bind(id, processor); err != nil && !errors.Is(err, syscall.ESRCH) { // it has ended
 				return err
 			}
 			bound[thread.Name()], more = true, true

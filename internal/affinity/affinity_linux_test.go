@@ -11,17 +11,42 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-func TestPinProcessBindsEveryThread(t *testing.T) {
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-	var allowed unix.CPUSet
+// usable is the processors that the calling thread may use, and the last of them.
+func usable(t *testing.T) (allowed unix.CPUSet, last int) {
 	require.NoError(t, unix.SchedGetaffinity(0, &allowed))
-	last := 0
 	for i := range maxProcessors {
 		if allowed.IsSet(i) {
 			last = i
 		}
 	}
+	return allowed, last
+}
+
+func TestPinBindsTheThreadAlone(t *testing.T) {
+	runtime.LockOSThread() // the other thread
+	defer runtime.UnlockOSThread()
+	allowed, last := usable(t)
+	var now, after unix.CPUSet
+	done := make(chan error)
+	go func() {
+		runtime.LockOSThread() // and never unlocked: the thread ends with the goroutine
+		err := Pin(last)
+		if err == nil {
+			err = unix.SchedGetaffinity(0, &now)
+		}
+		done <- err
+	}()
+	require.NoError(t, <-done)
+	require.Equal(t, 1, now.Count())
+	require.True(t, now.IsSet(last))
+	require.NoError(t, unix.SchedGetaffinity(0, &after))
+	require.Equal(t, allowed, after)
+}
+
+func TestPinProcessBindsEveryThread(t *testing.T) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	allowed, last := usable(t)
 	defer onEveryThread(t, func(id int) { _ = unix.SchedSetaffinity(id, &allowed) }) // a thread may have ended
 
 	// Threads that are there before, one of them asleep, and one that is made after.
@@ -61,8 +86,11 @@ func onEveryThread(t *testing.T, f func(id int)) {
 	}
 }
 
-func TestPinProcessRefuses(t *testing.T) {
+func TestPinRefuses(t *testing.T) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
 	for _, processor := range []int{-1, maxProcessors, maxProcessors - 1} { // the last is in range, but not in this machine
+		require.ErrorIs(t, Pin(processor), syscall.EINVAL)
 		require.ErrorIs(t, PinProcess(processor), syscall.EINVAL)
 	}
 }
