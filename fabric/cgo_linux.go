@@ -87,9 +87,14 @@ func cGetInfo(node, service string, flags uint64, hints *rawInfo) (infos []unsaf
 	}
 	defer C.weft_fi_info_free(list)
 	for i := list; i != nil; i = C.weft_fi_info_next(i) {
-		if one := C.weft_fi_info_dup(i); one != nil {
-			infos = append(infos, unsafe.Pointer(one))
+		one := C.weft_fi_info_dup(i)
+		if one == nil {
+			for _, info := range infos {
+				cFreeInfo(info)
+			}
+			return nil, failed("fi_dupinfo", int(unix.ENOMEM))
 		}
+		infos = append(infos, unsafe.Pointer(one))
 	}
 	return infos, nil
 }

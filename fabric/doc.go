@@ -3,8 +3,8 @@
 // rdma/fabric.h and rdma/fi_*.h and what it is bound by, or why it is not.
 //
 // It keeps the library's objects, names and rules. What it adds: operations are posted and completions polled in batches,
-// one crossing into C for each, and may be prepared once and for all ([Template]); everything that can be checked is checked
-// before anything is posted; and an object cannot be used after, or closed before, it may be.
+// one crossing into C for each or for both ([Endpoint.PostPoll]), and may be prepared once and for all ([Template]); everything
+// that can be checked is checked before anything is posted; and an object cannot be used after, or closed before, it may be.
 //
 // # Objects
 //
