@@ -113,7 +113,8 @@ done: \
 	ADDQ    DX, DI
 
 // READ loads what the slot DI says: the leaf to R12, keys to R8, values to SI, the buffer to R10, the beginning and the width
-// of the window of BX to DX and R9. It goes to slow where that does not belong together, or there is no leaf.
+// of the window of BX to DX and R9, the line's limit to CX. It goes to slow where that does not belong together, or there is
+// no leaf. What is read of the slot after it may be another leaf's.
 #define READ(slow) \
 	MOVQ    const_slotShown(DI), R12; \
 	MOVQ    const_slotKeys(DI), R8; \
@@ -304,7 +305,6 @@ TEXT ·seek(SB), NOSPLIT, $0-48
 	MOVQ  R8, spot_keys(R11)
 	MOVQ  SI, spot_values(R11)
 	MOVQ  R10, spot_buffer(R11)
-	MOVWLZX const_slotLimit(DI), CX
 	ADDQ  R9, CX
 	MOVQ  CX, spot_n(R11)
 	TESTQ CX, CX
