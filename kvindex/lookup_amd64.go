@@ -24,10 +24,10 @@ func find(node unsafe.Pointer, k uint64, size uintptr) (value, slow unsafe.Point
 //go:noescape
 func ahead(at unsafe.Pointer, k uint64)
 
-// seek is goSeek.
+// seek is goSeek, and asks for what a scan needs that goes on. It may give back the slot instead.
 //
 //go:noescape
-func seek(node unsafe.Pointer, k uint64, size, scan uintptr, p *spot) (slow unsafe.Pointer)
+func seek(node unsafe.Pointer, k uint64, size uintptr, p *spot) (slow unsafe.Pointer)
 
 // matches is goMatches.
 //

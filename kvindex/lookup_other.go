@@ -16,7 +16,7 @@ func find(node unsafe.Pointer, k uint64, size uintptr) (value, slow unsafe.Point
 	return goSearch(goDescend(node, k), k, size)
 }
 
-func seek(node unsafe.Pointer, k uint64, _, _ uintptr, p *spot) (slow unsafe.Pointer) {
+func seek(node unsafe.Pointer, k uint64, _ uintptr, p *spot) (slow unsafe.Pointer) {
 	goSeek(node, k, p)
 	return nil
 }

@@ -164,13 +164,13 @@ func lookupsAgree[V any](t *testing.T, seed uint64, value func(uint64) V) {
 				if !slow {
 					require.Equal(t, want, at != nil, "key %d", k)
 				}
-				l, keys, values, b := root.seek(k, true)
+				l, keys, values, b := root.seek(k)
 				require.Equal(t, s.load(), l)
 				require.Equal(t, l.keys[l.lowerBound(k):], keys)
 				require.Equal(t, len(keys), len(values))
 				require.Equal(t, l.buf.Load(), b)
 				var p, goP spot
-				require.Nil(t, seek(unsafe.Pointer(root), k, unsafe.Sizeof(*at), 0, &p))
+				require.Nil(t, seek(unsafe.Pointer(root), k, unsafe.Sizeof(*at), &p))
 				goSeek(unsafe.Pointer(root), k, &goP)
 				require.Equal(t, goP, p)
 				if at != nil {

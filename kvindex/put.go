@@ -14,7 +14,9 @@ func (x *Index[V]) Delete(k uint64) (old V, deleted bool) {
 // putting writes, and tells what was there before.
 func (x *Index[V]) putting(k uint64, v V, kind uint64) (old V, existed bool) {
 	for {
-		l, keys, values, b := x.tree().seek(k, false)
+		s := x.tree().descend(k)
+		s.ahead(k)
+		l, c, b := s.read()
 		slot, ok := x.append(l, b, k, v, kind)
 		if !ok {
 			continue
@@ -24,8 +26,8 @@ func (x *Index[V]) putting(k uint64, v V, kind uint64) (old V, existed bool) {
 		switch at, was := b.latest(b.settle(slot), k, slot); {
 		case was == slotPut:
 			old, existed = b.values[at], true
-		case was == slotFree && len(keys) > 0 && keys[0] == k:
-			old, existed = values[0], true
+		case was == slotFree:
+			old, existed = c.search(k)
 		}
 		x.full(k, l, slot)
 		return old, existed
@@ -36,9 +38,6 @@ func (x *Index[V]) putting(k uint64, v V, kind uint64) (old V, existed bool) {
 func (x *Index[V]) PutBlind(k uint64, v V) {
 	for {
 		l, _, b := x.tree().descend(k).read()
-		if b != nil {
-			b.fetchKeys()
-		}
 		if slot, ok := x.append(l, b, k, v, slotPut); ok {
 			x.full(k, l, slot)
 			return
@@ -53,6 +52,7 @@ func (x *Index[V]) append(l *leaf[V], b *buffer[V], k uint64, v V, kind uint64) 
 		x.attach(k, l)
 		return 0, false
 	}
+	b.fetch()
 	slot, ok = b.reserve(x.config.BufferCapacity)
 	// The version is read after the slot is reserved, so that a snapshot that finds the slot unreserved knows that
 	// whatever comes to it will be newer than the snapshot.

@@ -146,7 +146,7 @@ func (c *cursor[V]) more() bool {
 func (c *cursor[V]) enter() {
 	if c.version == latest {
 		// A short scan ends in its first leaf, which seek finds; the leaf's range is needed only to go on.
-		l, keys, values, b := c.index.tree().seek(c.from, true)
+		l, keys, values, b := c.index.tree().seek(c.from)
 		c.leaf = l
 		c.begin(keys, values, b, latest, c.from, c.to)
 		return

@@ -89,16 +89,12 @@ func (n *inner[V]) descend(k uint64) *slot[V] { return (*slot[V])(descend(unsafe
 // ahead asks for the memory that search will need, and does not wait for it.
 func (s *slot[V]) ahead(k uint64) { ahead(unsafe.Pointer(s), k) }
 
-// seek finds the leaf of k, its arrays from the first key on that is not below k, and its buffer. scan tells that those
-// behind will be needed as well.
-func (n *inner[V]) seek(k uint64, scan bool) (l *leaf[V], keys []uint64, values []V, b *buffer[V]) {
+// seek finds the leaf of k, its arrays from the first key on that is not below k, and its buffer. It asks for some more of
+// the arrays, for a scan.
+func (n *inner[V]) seek(k uint64) (l *leaf[V], keys []uint64, values []V, b *buffer[V]) {
 	var p spot
-	ahead := uintptr(0)
-	if scan {
-		ahead = 1
-	}
 	var value V
-	if at := seek(unsafe.Pointer(n), k, unsafe.Sizeof(value), ahead, &p); at != nil {
+	if at := seek(unsafe.Pointer(n), k, unsafe.Sizeof(value), &p); at != nil {
 		goSpot(at, k, &p)
 	}
 	keys, values = unsafe.Slice((*uint64)(p.keys), p.n)[p.i:], unsafe.Slice((*V)(p.values), p.n)[p.i:]
@@ -116,8 +112,11 @@ func (b *buffer[V]) matches(k uint64, among uint32) uint32 {
 	return matches(unsafe.Pointer(b), k, among)
 }
 
-// fetchKeys asks for the buffer's states and keys.
-func (b *buffer[V]) fetchKeys() { fetch(unsafe.Pointer(b), unsafe.Offsetof(b.values)) }
+// fetch asks for the buffer. A write to a slot whose line is not there would hold up the commit, which waits for it.
+func (b *buffer[V]) fetch() { fetch(unsafe.Pointer(b), min(unsafe.Sizeof(*b), fetched)) }
+
+// fetched is how much of a buffer is asked for, in bytes: all where values are words.
+const fetched = 320
 
 // fetch asks for the arrays.
 func (c *content[V]) fetch() {
