@@ -9,7 +9,7 @@ import (
 
 // Arena is the index in memory that the caller supplies: uint64 keys to uint64 values, at offsets instead of pointers, so
 // that a network card, a device or another process can search it. Readers take no lock; writers take turns. Beside the
-// memory, the heap holds only what describes it, about 150 bytes a leaf: the arrays of keys and values are the arena's.
+// memory, the heap holds only what describes it, about 190 bytes a leaf: the arrays of keys and values are the arena's.
 //
 // All changes are published as Plans: blocks are written where nothing refers to them, and one 8-byte store shows them.
 type Arena struct {

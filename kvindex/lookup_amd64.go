@@ -24,7 +24,8 @@ func find(node unsafe.Pointer, k uint64, size uintptr) (value, slow unsafe.Point
 //go:noescape
 func ahead(at unsafe.Pointer, k uint64)
 
-// seek is goSeek, and asks for what a scan needs that goes on. It may give back the slot instead.
+// seek is goSeek, and asks for what a scan needs that goes on. It may give back the slot instead. p is on the stack: no write
+// barrier sees what comes there.
 //
 //go:noescape
 func seek(node unsafe.Pointer, k uint64, size uintptr, p *spot) (slow unsafe.Pointer)

@@ -180,3 +180,111 @@ func lookupsAgree[V any](t *testing.T, seed uint64, value func(uint64) V) {
 		}
 	}
 }
+
+// TestMatchesComparesWholeKeys has keys in a buffer that differ in one half only, and some twice.
+func TestMatchesComparesWholeKeys(t *testing.T) {
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	random := rand.New(rand.NewPCG(seed, 0))
+	for range 2000 {
+		b := new(buffer[uint64])
+		for i := range b.keys {
+			b.keys[i] = random.Uint64N(3)<<32 | random.Uint64N(3)
+		}
+		k, among := random.Uint64N(3)<<32|random.Uint64N(3), random.Uint32()&lower
+		want := uint32(0)
+		for i := range b.keys {
+			if b.keys[i] == k {
+				want |= 1 << (slotBits * i) & among
+			}
+		}
+		require.Equal(t, want, b.matches(k, among), "key %#x in %#x", k, b.keys)
+		require.Equal(t, want, goMatches(unsafe.Pointer(b), k, among))
+	}
+}
+
+// TestChangingSlots reads through slots that somebody has been stopped from changing, with another leaf's words in them.
+func TestChangingSlots(t *testing.T) {
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	random := rand.New(rand.NewPCG(seed, 0))
+	const most = 3000
+	x, err := New[uint64](Config{})
+	require.NoError(t, err)
+	for range 2000 {
+		k := random.Uint64N(most)
+		x.Put(k, ^k)
+	}
+	want, _ := x.answers(most)
+	keys, values, found := make([]uint64, most), make([]uint64, most), make([]bool, most)
+	x.root.Load().walkSlots(func(s, next *slot[uint64]) {
+		s.shown, s.keys, s.values, s.buffer, s.slope = nil, next.keys, next.values, next.buffer, next.slope
+	})
+	got, crashed := x.answers(most)
+	require.False(t, crashed)
+	require.Equal(t, want, got)
+	for k := range keys {
+		keys[k] = uint64(k)
+	}
+	x.GetBatch(keys, values, found)
+	for k := range keys {
+		v, ok := x.Get(uint64(k))
+		require.Equal(t, ok, found[k])
+		require.Equal(t, v, values[k])
+	}
+	for k := range uint64(most) {
+		x.Put(k, k)
+	}
+	require.Equal(t, most, x.Len())
+	for k := range uint64(most) {
+		v, ok := x.Get(k)
+		require.True(t, ok && v == k)
+	}
+}
+
+// walkSlots visits the slots of leaves with their neighbours.
+func (n *inner[V]) walkSlots(visit func(s, next *slot[V])) {
+	for i := range n.count {
+		seg := &n.segs[i]
+		for j := range seg.leaves {
+			visit(&seg.leaves[j], &seg.leaves[(j+1)%len(seg.leaves)])
+		}
+		for j := range seg.nodes {
+			seg.nodes[j].Load().walkSlots(visit)
+		}
+	}
+}
+
+// TestSteeperNearAndFar compares slopes around the distance from which products take two words.
+func TestSteeperNearAndFar(t *testing.T) {
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	random := rand.New(rand.NewPCG(seed, 0))
+	for range 20000 {
+		draw := func() point {
+			return point{1 + random.Uint64()>>(1+random.IntN(63)), int64(random.IntN(480)) - 240}
+		}
+		b, d := draw(), draw()
+		if random.IntN(2) == 0 { // nearly as steep
+			d = point{b.x * 2, b.y * 2}
+			d.x += random.Uint64N(3) - 1
+		}
+		require.Equal(t, steeperFar(b.x, b.y/2, d.x, d.y/2), steeper(point{}, point{b.x, b.y / 2}, point{}, point{d.x, d.y / 2}))
+	}
+}
+
+// TestUpperBound compares it with a plain search.
+func TestUpperBound(t *testing.T) {
+	keys := make([]uint64, 0, maxCapacity)
+	for n := range uint64(maxCapacity) {
+		for k := range 3*n + 2 {
+			want := slices.IndexFunc(keys, func(key uint64) bool { return key > k })
+			if want < 0 {
+				want = len(keys)
+			}
+			require.Equal(t, want, upperBound(keys, k))
+		}
+		require.Equal(t, len(keys), upperBound(keys, math.MaxUint64))
+		keys = append(keys, 3*n)
+	}
+}
