@@ -1,15 +1,15 @@
 #!/bin/bash
-# The binding against perftest on soft-RoCE: interleaved pairs in one boot (PAIRS, default 5), medians as ratios. Prints
+# The binding against perftest on soft-RoCE: interleaved pairs in one boot (PAIRS, default 7), medians as ratios. Prints
 # the table and writes it, with the runs that it comes from, to testdata/bench/rxe/. ONLY, a regular expression, keeps to
 # the tests of these names, and writes nothing there.
 #
 # Both sides: one queue pair, two processes, depth 128, every 64th request signalled (in the latency tests each write and
-# read, and now and then a send), nothing inline, the device's MTU, one thread that polls and is pinned, since the kernel's
-# balancing otherwise puts both ends on one processor for milliseconds; or one that sleeps until an event, where it likes.
+# read, and now and then a send), nothing inline, the device's MTU, and each process on a processor of its own, since the
+# kernel's balancing otherwise puts both ends on one for milliseconds; with events they sleep where they like.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 cd "$here/../.."
-pairs=${PAIRS:-5} only=${ONLY:-.}
+pairs=${PAIRS:-7} only=${ONLY:-.}
 
 work=$(mktemp -d "${TMPDIR:-/tmp}/weft-bench-rxe.XXXXXX")
 trap 'rm -rf "$work"' EXIT
@@ -51,16 +51,16 @@ weft() {
 }
 
 for _ in $(seq "$pairs"); do
-  perftest bandwidth_4KiB_MB/s 4 ib_write_bw -s 4096 -n 2000 -t 128 -Q 64
-  weft bandwidth_4KiB_MB/s 'Write$/size=4096/' 2000 'print $5'
+  perftest bandwidth_4KiB_MB/s 4 ib_write_bw -s 4096 -n 8000 -t 128 -Q 64
+  weft bandwidth_4KiB_MB/s 'Write$/size=4096/' 8000 'print $5'
   perftest bandwidth_64KiB_MB/s 4 ib_write_bw -s 65536 -n 500 -t 128 -Q 64
   weft bandwidth_64KiB_MB/s 'Write$/size=65536' 500 'print $5'
   perftest bandwidth_1MiB_MB/s 4 ib_write_bw -s 1048576 -n 64 -t 128 -Q 64
   weft bandwidth_1MiB_MB/s 'Write$/size=1048576' 64 'print $5'
-  perftest rate_8B_list64_Mmsg/s 5 ib_write_bw -s 8 -l 64 -n 6400 -t 128 -Q 64
-  weft rate_8B_list64_Mmsg/s 'Write$/size=8/' 6400 'print 1000 / $3'
-  perftest rate_UD_64B_Mmsg/s 5 ib_send_bw -c UD -s 64 -n 4096 -t 128 -Q 64
-  weft rate_UD_64B_Mmsg/s 'Datagrams$' 4096 'print 1000 / $3'
+  perftest rate_8B_list64_Mmsg/s 5 ib_write_bw -s 8 -l 64 -n 25600 -t 128 -Q 64
+  weft rate_8B_list64_Mmsg/s 'Write$/size=8/' 25600 'print 1000 / $3'
+  perftest rate_UD_64B_Mmsg/s 5 ib_send_bw -c UD -s 64 -n 16384 -t 128 -Q 64
+  weft rate_UD_64B_Mmsg/s 'Datagrams$' 16384 'print 1000 / $3'
   perftest latency_write_8B_us 5 ib_write_lat -s 8 -n 2000 -I 0
   weft latency_write_8B_us 'WriteLatency$' 2000 'print $5'
   perftest latency_send_64B_us 5 ib_send_lat -s 64 -n 2000 -I 0
