@@ -91,8 +91,12 @@ void weft_fi_av_insert(struct weft_fi_av *av, const uint8_t *addresses, const ui
         int why = 0;
         peers[i] = FI_ADDR_NOTAVAIL;
         int done = fi_av_insert(av->av, addresses + start, 1, &peers[i], flags | FI_SYNC_ERR, &why);
-        if (done == -FI_EINVAL || done == -FI_ENOSYS || done == -FI_EBADFLAGS)
+        /* Providers that do not know the flag say so by what they return, and ofi_rxd over verbs by the address's
+         * reason. */
+        if (done == -FI_EINVAL || done == -FI_ENOSYS || done == -FI_EBADFLAGS || (done == 0 && abs(why) == FI_EINVAL)) {
+            why = 0;
             done = fi_av_insert(av->av, addresses + start, 1, &peers[i], flags, NULL);
+        }
         errors[i] = (uint32_t)weft_fi_inserted(av, done, peers[i], why);
     }
 }

@@ -17,7 +17,7 @@ const soakVar = "WEFT_SOAK"
 // local is a provider on this machine.
 func local(provider string) fabricrail.Config {
 	cfg := fabricrail.Config{Provider: provider}
-	if strings.HasPrefix(provider, "tcp") {
+	if !strings.HasPrefix(provider, "verbs") && provider != "shm" {
 		cfg.Node = "127.0.0.1"
 	}
 	return cfg

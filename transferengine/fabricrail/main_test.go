@@ -9,6 +9,7 @@ import (
 func TestMain(m *testing.M) {
 	rdmatest.Main(m, rdmatest.Children{
 		"conformance peer": conformancePeer, "conformance survivor": conformanceSurvivor, "stuck survivor": stuckSurvivor,
-		"closers": closers, "bench": playBench, "bench peer": playBenchPeer,
+		"bench": playBench, "bench peer": playBenchPeer,
+		"closers": closers, "writer": writer,
 	})
 }

@@ -73,6 +73,9 @@ func (r *Rail) describe(info *fabric.Info) error {
 	if r.traits.delivered {
 		r.caps.Completion = rail.Delivered
 	}
+	if r.traits.keyTable {
+		r.caps.DeathWithin += r.cfg.CrossingTimeout // of the call that meets what a dead peer has locked
+	}
 	return nil
 }
 

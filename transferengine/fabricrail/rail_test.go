@@ -77,31 +77,6 @@ func (e *end) connect(to *end) rail.PeerID {
 	return id
 }
 
-// TestCapsTellTheTruth looks at each provider: whether it tells by itself who wrote, and whether the rail's word holds with two
-// senders that send the same.
-func TestCapsTellTheTruth(t *testing.T) {
-	eachProvider(t, func(t *testing.T, provider string) {
-		a, b, c := open(t, local(provider), 1), open(t, local(provider), 2), open(t, local(provider), 3)
-		require.True(t, c.rail.Caps().ImmSource)
-		require.True(t, c.rail.Caps().Read)
-		require.Equal(t, provider == "tcp;ofi_rxm", c.rail.Caps().Completion == rail.Delivered)
-		memory := make([]byte, 64)
-		keys, err := c.rail.Register(memory, rail.RemoteWrite)
-		require.NoError(t, err)
-		defer func() { require.NoError(t, keys.Close()) }()
-		for i, from := range []*end{a, b} {
-			to := from.connect(c)
-			n, err := from.rail.Post(to, []rail.Op{{Kind: rail.Write, HasImm: true, Imm: 7, RemoteAddr: mem.Addr(memory),
-				RemoteKey: keys.RemoteKey()}})
-			require.NoError(t, err)
-			require.Equal(t, 1, n)
-			e := await(rail.Immediate, c, from)
-			require.EqualValues(t, 7, e.Imm)
-			require.EqualValues(t, i+1, c.rail.Peer(e.Peer).Incarnation[0], "who it was")
-		}
-	})
-}
-
 // TestRailsOfDifferentProvidersRefuse each other and name both.
 func TestRailsOfDifferentProvidersRefuse(t *testing.T) {
 	rdmatest.Require(t, rdmatest.Fabric)

@@ -1,0 +1,194 @@
+package fabricrail_test
+
+import (
+	"bytes"
+	"encoding/hex"
+	"fmt"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/weftrdma/weft/internal/mem"
+	"github.com/weftrdma/weft/internal/rdmatest"
+	"github.com/weftrdma/weft/transferengine/rail"
+)
+
+// caps are what rails say of the providers, but for what Config says; the conformance suite tries most of it.
+var caps = map[string]rail.Caps{
+	"tcp;ofi_rxm": {MaxBatch: 32, MaxImmediates: 256, MaxSend: 608, Completion: rail.Delivered, ImmSource: true, Read: true,
+		Atomics: true, DeathBy: rail.ByHeartbeat | rail.ByProcess, DeathWithin: 13 * time.Second, CancelProof: true},
+	// A call that meets a lock which a dead peer holds is given up after 3 s.
+	"shm": {MaxBatch: 32, MaxImmediates: 256, MaxSend: 608, Completion: rail.Responsible, ImmSource: true, Read: true,
+		Atomics: true, DeathBy: rail.ByHeartbeat | rail.ByProcess, DeathWithin: 16 * time.Second, CancelProof: true},
+}
+
+func TestCaps(t *testing.T) {
+	eachProvider(t, func(t *testing.T, provider string) {
+		got := open(t, local(provider), 1).rail.Caps()
+		require.GreaterOrEqual(t, got.MaxLength, uint64(1<<30))
+		got.MaxLength = 0
+		require.Equal(t, caps[provider], got)
+	})
+	a, b := open(t, local("tcp"), 1), open(t, local("tcp;ofi_rxm"), 2)
+	require.Equal(t, a.rail.Caps(), b.rail.Caps(), "tcp of libfabric 1.17 has ofi_rxm on it")
+	require.Equal(t, a.rail.Name(), b.rail.Name())
+}
+
+// TestImmediatesNameTheirSender has two senders send the same.
+func TestImmediatesNameTheirSender(t *testing.T) {
+	eachProvider(t, func(t *testing.T, provider string) {
+		a, b, c := open(t, local(provider), 1), open(t, local(provider), 2), open(t, local(provider), 3)
+		memory := make([]byte, 64)
+		keys, err := c.rail.Register(memory, rail.RemoteWrite)
+		require.NoError(t, err)
+		defer func() { require.NoError(t, keys.Close()) }()
+		for i, from := range []*end{a, b} {
+			to := from.connect(c)
+			n, err := from.rail.Post(to, []rail.Op{{Kind: rail.Write, HasImm: true, Imm: 7, RemoteAddr: mem.Addr(memory),
+				RemoteKey: keys.RemoteKey()}})
+			require.NoError(t, err)
+			require.Equal(t, 1, n)
+			e := await(rail.Immediate, c, from)
+			require.EqualValues(t, 7, e.Imm)
+			require.EqualValues(t, i+1, c.rail.Peer(e.Peer).Incarnation[0], "who it was")
+		}
+	})
+}
+
+// writeSizes are around the sizes at which providers change how they carry a write.
+var writeSizes = []int{1, 64, 200, 4096, 5000, 20_000, 300_000, 1 << 20}
+
+// TestDeliveredIsInPlace: what has completed with a rail that says Delivered lies at the target, which takes no turn between.
+func TestDeliveredIsInPlace(t *testing.T) {
+	eachProvider(t, func(t *testing.T, provider string) {
+		a, b := open(t, local(provider), 1), open(t, local(provider), 2)
+		if a.rail.Caps().Completion != rail.Delivered {
+			return
+		}
+		to := a.connect(b)
+		source, dest := bytes.Repeat([]byte{0xa5}, 1<<20), make([]byte, 1<<20)
+		local, err := a.rail.Register(source, 0)
+		require.NoError(t, err)
+		defer func() { require.NoError(t, local.Close()) }()
+		keys, err := b.rail.Register(dest, rail.RemoteWrite)
+		require.NoError(t, err)
+		defer func() { require.NoError(t, keys.Close()) }()
+		ctx := rdmatest.Context(t, patience)
+		for i := range 20 * len(writeSizes) {
+			size := writeSizes[i%len(writeSizes)]
+			clear(dest)
+			n, err := a.rail.Post(to, []rail.Op{{Kind: rail.Write, HasImm: i%2 == 0, LocalAddr: mem.Addr(source),
+				LocalKey: local.LocalKey(), RemoteAddr: mem.Addr(dest), RemoteKey: keys.RemoteKey(), Length: uint64(size)}})
+			require.NoError(t, err)
+			require.Equal(t, 1, n)
+			for a.turn(); len(a.events) == 0; a.turn() {
+				require.NoError(t, ctx.Err())
+				b.turn()
+			}
+			require.NoError(t, a.events[0].Err)
+			require.True(t, bytes.Equal(source[:size], dest[:size]), "%d bytes are not in place", size)
+			a.events = a.events[:0]
+		}
+	})
+}
+
+// writer is a process that connects, writes once when it is told to, prints whether that completed within 0.3 s, and waits
+// to be killed. Its arguments are the provider, the target's address, memory and key, and the length.
+func writer(args []string) int {
+	fmt.Println(write(args))
+	select {}
+}
+
+func write(args []string) (what string) {
+	var numbers [3]uint64
+	for i := range numbers {
+		numbers[i], _ = strconv.ParseUint(args[2+i], 10, 64)
+	}
+	address, _ := hex.DecodeString(args[1])
+	r, err := local(args[0]).Open(rail.Incarnation{9})
+	if err != nil {
+		return err.Error()
+	}
+	source := bytes.Repeat([]byte{0xa5}, int(numbers[2]))
+	keys, err := r.Register(source, 0)
+	if err != nil {
+		return err.Error()
+	}
+	to, err := r.Connect(time.Now(), address, time.Now().Add(patience))
+	if err != nil {
+		return err.Error()
+	}
+	seen := func(kind rail.EventKind, limit time.Duration) bool {
+		var events [8]rail.Event
+		for end := time.Now().Add(limit); time.Now().Before(end); {
+			n, _ := r.Turn(time.Now(), events[:])
+			for _, e := range events[:n] {
+				if e.Kind == kind && e.Err == nil {
+					return true
+				}
+			}
+		}
+		return false
+	}
+	if !seen(rail.PeerUp, patience) {
+		return "not up"
+	}
+	fmt.Println("up")
+	_, _ = fmt.Scanln() // until the target has stopped taking turns
+	if n, err := r.Post(to, []rail.Op{{Kind: rail.Write, LocalAddr: mem.Addr(source), LocalKey: keys.LocalKey(),
+		RemoteAddr: numbers[0], RemoteKey: numbers[1], Length: numbers[2]}}); n != 1 {
+		return fmt.Sprint("not posted: ", err)
+	}
+	if seen(rail.Completed, 300*time.Millisecond) {
+		return "completed"
+	}
+	return "pending"
+}
+
+// TestCompletedOutlivesTheWriter: what has completed reaches a target that took no turns until the writer was dead: at once
+// with a rail that says Delivered, and when the target takes a turn with one that says Responsible.
+func TestCompletedOutlivesTheWriter(t *testing.T) {
+	eachProvider(t, func(t *testing.T, provider string) {
+		completed := 0
+		for _, size := range []int{1, 200, 4096, 5000, 300_000} {
+			b := open(t, local(provider), 2)
+			dest := make([]byte, size)
+			keys, err := b.rail.Register(dest, rail.RemoteWrite)
+			require.NoError(t, err)
+			child := rdmatest.StartChild(t, "writer", provider, hex.EncodeToString(b.rail.Address()),
+				fmt.Sprint(mem.Addr(dest)), fmt.Sprint(keys.RemoteKey()), fmt.Sprint(size))
+			up := make(chan string, 1)
+			go func() {
+				line, err := child.ReadLine(patience)
+				up <- fmt.Sprint(line, err)
+			}()
+			for len(up) == 0 {
+				b.turn()
+			}
+			require.Equal(t, "up<nil>", <-up)
+			require.NoError(t, child.WriteLine("", patience))
+			line, err := child.ReadLine(patience)
+			require.NoError(t, err)
+			child.Kill()
+			require.Error(t, child.Wait(patience))
+			t.Logf("%d bytes: %s", size, line)
+			want := bytes.Repeat([]byte{0xa5}, size)
+			if line == "completed" {
+				completed++
+				if b.rail.Caps().Completion == rail.Responsible {
+					e := await(rail.PeerDown, b)
+					require.ErrorIs(t, e.Err, rail.ErrPeerGone)
+				}
+				require.True(t, bytes.Equal(want, dest), "%d bytes completed, and did not come", size)
+			} else {
+				require.Equal(t, "pending", line)
+			}
+			require.NoError(t, keys.Close())
+		}
+		if provider == "shm" {
+			require.Positive(t, completed, "or this tells nothing")
+		}
+	})
+}
