@@ -15,7 +15,7 @@ sources = git ls-files -z --cached --others --exclude-standard --
 tool = go tool -modfile=tools/go.mod
 
 .DEFAULT_GOAL := help
-.PHONY: help deps demo test lint fmt fmt-check csrc cross downstream test-rxe soak-rxe rxe-shell test-rxe-two-hosts test-docker \
+.PHONY: help deps demo test lint fmt fmt-check csrc cross downstream test-rxe soak-rxe soak-fabric rxe-shell test-rxe-two-hosts test-docker \
   test-fabric2 test-fresh bench-rxe bench-engine-rxe bench-fabric bench-kvindex soak-kvindex test-hw api-coverage
 
 help: ## This list
@@ -58,6 +58,9 @@ test-rxe: deps ## The device tests on soft-RoCE; COUNT= and RUN= as for go test
 
 soak-rxe: deps ## The rail suite on soft-RoCE with 100 kills and 1,000 connects; docs/testing.md has its output
 	docker/rxe/soak.sh
+
+soak-fabric: deps ## The rail suite over tcp and shm, natively, with 100 kills and 1,000 connects; docs/testing.md has its output
+	WEFT_SOAK=1 WEFT_REQUIRE=fabric go test -count=1 -timeout=40m -v -run='^TestConformance$$' ./transferengine/fabricrail
 
 rxe-shell: deps ## A shell where there is a soft-RoCE device
 	docker/rxe/shell.sh

@@ -22,14 +22,16 @@ type conn struct {
 	virtual bool // its memory is named by addresses
 	longest int  // bytes of a message that it takes
 
-	flying    int    // operations
-	allowance int    // of operations, in this turn
-	granted   uint64 // immediates that the peer lets us send, in the connection's life
-	used      uint64
-	window    uint64    // the most that can be granted and not used
-	unsure    bool      // an operation may land yet
-	posted    bool      // an operation was
-	keys      *keyTable // of the peer, where the provider needs that
+	flying  int // operations
+	sent    int // operations, in the turn of that number
+	turn    uint64
+	owed    bool   // a grant
+	granted uint64 // immediates that the peer lets us send, in the connection's life
+	used    uint64
+	window  uint64    // the most that can be granted and not used
+	unsure  bool      // an operation may land yet
+	posted  bool      // an operation was
+	keys    *keyTable // of the peer, where the provider needs that
 
 	// Immediates and messages of the peer: how many it may have sent, of which it was told so many, and how many came.
 	offered, told, taken        uint64
@@ -41,9 +43,10 @@ type conn struct {
 	report                      bool  // a PeerDown is due
 	silent                      bool  // the peer cannot be told, or will not answer
 	deadline                    time.Time
-	farewell                    bye // what the peer is to be told
-	// Our farewell was posted, and before the peer's came; it was sent; the peer's came.
-	parting, first, parted, ended bool
+	farewell                    bye  // what the peer is to be told
+	byes, byesSent              int  // farewells that were posted, and those of which the buffer is free again
+	replied                     bool // one of them answers the peer's
+	asked, answered             bool // the peer's came that is to be answered, and one that answers ours
 }
 
 type connState uint8
@@ -72,6 +75,7 @@ func (r railEffects) Open(id rail.PeerID, to address) (half, error) {
 	c := &conn{id: id, peer: to, remote: endpoint, offered: uint64(r.cfg.Immediates), told: uint64(r.cfg.Immediates),
 		messagesTold: messageWindow}
 	if !r.seat(c) {
+		r.part(endpoint)
 		return half{}, fmt.Errorf("%s: no room for another peer: a rail has %d: %w", r.name, maxSlots, fabric.ErrQueueFull)
 	}
 	endpoint.users++
@@ -119,7 +123,7 @@ func (r railEffects) Connect(id rail.PeerID, _ address, other half) error {
 	if r.traits.keyTable {
 		var err error
 		if c.keys, err = openKeyTable(c.peer.name); err != nil {
-			return err
+			return fmt.Errorf("%s: connect to %v: %w", r.name, c.peer, err)
 		}
 	}
 	c.signs.Watch(other.process, r.process)
@@ -153,7 +157,6 @@ func (r *Rail) otherProvider(to address) error {
 func (r railEffects) Up(id rail.PeerID, _ address, incarnation rail.Incarnation) {
 	c := r.peers[id]
 	c.state = connUp
-	c.allowance = maxPosted
 	if r.traits.source {
 		r.bySource[c.remote.addr] = c
 	}

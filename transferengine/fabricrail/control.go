@@ -31,8 +31,7 @@ type controlKind uint8
 const (
 	// controlStatus: the sender lives, and grants what it says. No value.
 	controlStatus controlKind = iota + 1
-	// controlBye: the sender gives up the connection. Nothing that it posted is in flight any more, unless the value, a bye,
-	// says so.
+	// controlBye: the sender gives up the connection, and posts nothing more. The value is a bye.
 	controlBye
 
 	controlMustKnow = 0x80
@@ -47,6 +46,9 @@ const (
 	byeClosed bye = iota + 1 // somebody asked for it
 	byeFailed                // something on it failed
 	byeCut                   // the sender's rail is being closed: no answer is awaited
+
+	byeReason bye = 0xff
+	byeAnswer bye = 1 << 8 // the receiver's farewell has come before, and so all that the receiver had posted
 )
 
 const controlSize = 32

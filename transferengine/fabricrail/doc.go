@@ -12,7 +12,7 @@
 //
 // An immediate is the data that come with a write. Where the provider carries 8 bytes of these, the upper half names the
 // connection, so that the source is known also with providers that do not tell it, and what is late is known as such; where it
-// carries 4, the source is who the provider says it is. With neither, Caps.ImmSource is false.
+// carries 4, the source is who the provider says it is. A provider with neither is refused.
 //
 // A write without bytes is posted without FI_DELIVERY_COMPLETE: nothing has to be in place, and shm of libfabric 1.17 would
 // never complete it. All others ask for it where the provider has it.

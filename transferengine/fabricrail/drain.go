@@ -56,22 +56,43 @@ func (r *Rail) reap() (next time.Time) {
 			c.state, c.deadline = connLeaving, r.now.Add(r.cfg.DrainTimeout)
 			fallthrough
 		case c.state == connLeaving:
-			if !c.parting && !c.silent {
-				c.parting = r.say(c, controlBye, uint64(c.farewell), nil)
-			}
-			if c.silent || c.parted && c.ended || !r.now.Before(c.deadline) {
+			said := c.silent || r.leave(c)
+			if c.silent || said && c.settled() || !r.now.Before(c.deadline) {
 				r.bury(c)
 				r.dying = slices.Delete(r.dying, i, i+1)
 				i--
 				continue
 			}
-			if !c.parting {
+			if !said {
 				next = liveness.Earlier(next, r.now.Add(time.Millisecond))
 			}
 		}
 		next = liveness.Earlier(next, c.deadline)
 	}
 	return next
+}
+
+// leave says what farewells are due: one, which answers the peer's if that has come, and otherwise another once that comes, as
+// when both ends give up at once. It returns false if there is no room to say one.
+func (r *Rail) leave(c *conn) bool {
+	if c.byes > 0 && (c.replied || !c.asked) {
+		return true
+	}
+	b := c.farewell
+	if c.asked {
+		b |= byeAnswer
+	}
+	if !r.say(c, controlBye, uint64(b), nil) {
+		return false
+	}
+	c.byes, c.replied = c.byes+1, c.asked
+	return true
+}
+
+// settled tells whether a connection that has said what is due has nothing to wait for: whoever said farewell first awaits the
+// answer.
+func (c *conn) settled() bool {
+	return c.byesSent == c.byes && (c.answered || c.byes == 1 && c.replied)
 }
 
 // flush reports the operations that have not completed.
@@ -106,10 +127,10 @@ func (r *Rail) bury(c *conn) {
 	}
 }
 
-// proven tells whether no operation of ours lands at the peer any more. Where completing does not mean that, the peer's
-// farewell does, if it answers ours, which came after them.
+// proven tells whether no operation of ours lands at the peer any more. Where completing does not mean that, the peer's answer
+// to our farewell does, which came after them.
 func (r *Rail) proven(c *conn) bool {
-	return !c.unsure && (r.traits.delivered || !c.posted || c.ended && c.first)
+	return !c.unsure && (r.traits.delivered || !c.posted || c.answered)
 }
 
 // release gives back what the connection has.

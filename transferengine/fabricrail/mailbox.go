@@ -32,7 +32,7 @@ type mailbox struct {
 type send struct {
 	generation uint32
 	to         *remote
-	conn       *conn // whose bye it is
+	conn       *conn // whose farewell it is
 }
 
 // remote is an endpoint in the address vector.

@@ -37,7 +37,7 @@ func (r *Rail) say(c *conn, kind controlKind, value uint64, data []byte) bool {
 	n := controlSize + copy(b[controlSize:], data)
 	var of *conn
 	if kind == controlBye {
-		of, c.first = c, !c.ended
+		of = c
 	}
 	sent, err := r.mailbox.post(i, n, c.remote, of)
 	if err != nil {
@@ -50,10 +50,25 @@ func (r *Rail) say(c *conn, kind controlKind, value uint64, data []byte) bool {
 	return sent
 }
 
-// grant tells the peer what it may send, once it has used up half of what it was told.
+// grant tells the peer what it may send, once it has used up half of what it was told; in a later turn if there is no room for
+// a message now.
 func (r *Rail) grant(c *conn) {
-	if c.state == connUp && (c.told-c.taken <= uint64(r.cfg.Immediates/2) || c.messagesTold-c.messagesTaken <= messageWindow/2) {
-		r.say(c, controlStatus, 0, nil)
+	if c.state != connUp || c.told-c.taken > uint64(r.cfg.Immediates/2) && c.messagesTold-c.messagesTaken > messageWindow/2 {
+		return
+	}
+	if !r.say(c, controlStatus, 0, nil) && !c.owed {
+		c.owed = true
+		r.owed = append(r.owed, c)
+	}
+}
+
+// payGrants grants what there was no room to say before.
+func (r *Rail) payGrants() {
+	owed := r.owed
+	r.owed = r.owed[:0]
+	for _, c := range owed {
+		c.owed = false
+		r.grant(c)
 	}
 }
 
@@ -64,7 +79,7 @@ func (r *Rail) messageSent(id workID, x *fabric.Completion) {
 		return
 	}
 	if c := s.conn; c != nil {
-		c.parted = true
+		c.byesSent++
 	}
 	if x.Failed() {
 		cause := r.cq.Err(x)
@@ -134,10 +149,14 @@ func (r *Rail) obey(c *conn, m control, data []byte) error {
 	return nil
 }
 
-// bid takes a peer's farewell: nothing of it is in flight any more.
-func (r *Rail) bid(c *conn, why bye) {
-	c.ended = true
-	cause := rail.ErrPeerClosed
+// bid takes a peer's farewell, which comes after all that it had posted.
+func (r *Rail) bid(c *conn, b bye) {
+	if b&byeAnswer != 0 {
+		c.answered = true
+	} else {
+		c.asked = true
+	}
+	why, cause := b&byeReason, rail.ErrPeerClosed
 	if why != byeClosed {
 		cause = fmt.Errorf("%w: its end of the connection was given up", rail.ErrPeerGone)
 	}

@@ -21,26 +21,33 @@ func (r *Rail) Post(peer rail.PeerID, ops []rail.Op) (n int, err error) {
 	if err != nil {
 		return 0, err
 	}
-	for n < len(ops) {
-		if r.forbidden(c, &ops[n]) {
-			n++
-			continue
-		}
+	for n < len(ops) && err == nil {
 		var run, accepted int
 		run, err = r.prepare(c, ops[n:])
 		if run == 0 {
-			return n, err
+			if err != nil || !r.forbidden(c, &ops[n]) {
+				break
+			}
+			n++
+			continue
 		}
 		accepted, postErr := r.postRun(c, ops[n:n+run])
-		n += accepted
-		if accepted < run || postErr != nil {
+		if n += accepted; accepted < run || postErr != nil {
 			return n, postErr
 		}
-		if err != nil {
-			return n, err
-		}
 	}
-	return n, nil
+	if n < len(ops) && err == nil && r.allowance(c) == 0 {
+		r.starved = true
+	}
+	return n, err
+}
+
+// allowance is how many more operations the connection may be sent in this turn.
+func (r *Rail) allowance(c *conn) int {
+	if c.turn != r.turns {
+		c.turn, c.sent = r.turns, 0
+	}
+	return maxPosted - c.sent
 }
 
 // connected returns the connection of a peer that is up.
@@ -57,10 +64,7 @@ func (r *Rail) connected(op string, peer rail.PeerID) (*conn, error) {
 func (r *Rail) prepare(c *conn, ops []rail.Op) (n int, err error) {
 	r.ops, r.segs = r.ops[:0], r.segs[:0]
 	credit := c.granted - c.used
-	limit := min(len(ops), c.allowance, r.cfg.WriteDepth-c.flying)
-	if c.allowance < len(ops) {
-		r.starved = true
-	}
+	limit := min(len(ops), r.allowance(c), r.cfg.WriteDepth-c.flying)
 	for i := range ops[:max(limit, 0)] {
 		o := &ops[i]
 		if err = r.check(o); err != nil || o.Kind != ops[0].Kind || !c.permits(o) {
@@ -83,12 +87,12 @@ func (r *Rail) prepare(c *conn, ops []rail.Op) (n int, err error) {
 	return len(r.ops), err
 }
 
-// forbidden ends an operation, that could be posted, which the peer's key does not permit.
+// forbidden ends an operation that was not prepared, if that is because the peer's key does not permit it.
 func (r *Rail) forbidden(c *conn, o *rail.Op) bool {
-	if c.permits(o) || c.allowance == 0 || r.check(o) != nil {
+	if r.allowance(c) == 0 || c.permits(o) {
 		return false
 	}
-	c.allowance--
+	c.sent++
 	r.outbox.Emit(rail.Event{Kind: rail.Completed, Peer: c.id, Token: o.Token, Err: fmt.Errorf("%s: operation of kind %d on %v: %w: "+
 		"the key %#x does not permit it", r.name, o.Kind, c.peer, rail.ErrAccess, o.RemoteKey)})
 	return true
@@ -176,7 +180,7 @@ func (r *Rail) postSingly(post func([]fabric.Op, []fabric.Seg) (int, error)) (ac
 
 // posted takes account of operations that were accepted.
 func (r *Rail) posted(c *conn, ops []rail.Op) {
-	c.allowance -= len(ops)
+	c.sent += len(ops)
 	c.posted = c.posted || len(ops) > 0
 	for i := range ops {
 		if ops[i].HasImm {
@@ -231,7 +235,7 @@ func (r *Rail) postAtomic(c *conn, o *rail.Op) (accepted int, err error) {
 	if accepted == 0 {
 		r.operations.remove(place)
 	} else {
-		c.allowance--
+		c.sent++
 		c.posted = true
 	}
 	return accepted, r.postError(c, err)

@@ -57,6 +57,9 @@ func (r *Rail) describe(info *fabric.Info) error {
 	case info.CQDataSize < 4:
 		return fmt.Errorf("%s carries %d bytes of data with a write, an immediate has 4: %w", info.Provider, info.CQDataSize,
 			errors.ErrUnsupported)
+	case !r.traits.tagged && !r.traits.source:
+		return fmt.Errorf("%s carries %d bytes of data with a write, too few for a tag beside the immediate, and does not tell who "+
+			"wrote: %w", info.Provider, info.CQDataSize, errors.ErrUnsupported)
 	case !r.traits.virtual && (info.MRMode&fabric.MRProvKey != 0 || info.MRKeySize < 8):
 		return fmt.Errorf("%s names memory by offsets, and by keys of its own or of %d bytes: %w", info.Provider, info.MRKeySize,
 			errors.ErrUnsupported)
@@ -66,7 +69,7 @@ func (r *Rail) describe(info *fabric.Info) error {
 	}
 	r.caps = rail.Caps{
 		MaxLength: min(info.MaxMsgSize, math.MaxInt64), MaxBatch: maxPosted, MaxImmediates: r.cfg.Immediates,
-		MaxSend: messageSize - controlSize, Completion: rail.Responsible, ImmSource: r.traits.tagged || r.traits.source,
+		MaxSend: messageSize - controlSize, Completion: rail.Responsible, ImmSource: true,
 		Read: true, Atomics: info.Caps&fabric.CapAtomic != 0, DeathBy: rail.ByHeartbeat | rail.ByProcess,
 		DeathWithin: r.cfg.PeerTimeout + 2*r.cfg.DrainTimeout + r.cfg.Heartbeat, CancelProof: true,
 	}

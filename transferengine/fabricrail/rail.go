@@ -49,8 +49,10 @@ type Rail struct {
 
 	// One turn's.
 	now         time.Time
-	touched     bool // since the last turn
-	starved     bool // Post took less than it could, for this turn had its share
+	turns       uint64
+	touched     bool    // since the last turn
+	starved     bool    // Post took less than it could, for this turn had its share
+	owed        []*conn // whose peers are to be granted something
 	outbox      outbox.Outbox
 	vigil       liveness.Vigil
 	completions [64]fabric.Completion

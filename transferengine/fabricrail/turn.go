@@ -29,11 +29,15 @@ func (r *Rail) Connect(now time.Time, to []byte, deadline time.Time) (rail.PeerI
 func (r *Rail) Turn(now time.Time, events []rail.Event) (n int, next time.Time) {
 	r.begin(now, events)
 	more := r.poll()
+	r.payGrants()
 	r.handshake.Turn(now)
 	if r.vigil.Due(now) {
 		r.watch()
 	}
 	next = liveness.Earlier(liveness.Earlier(r.reap(), r.handshake.Next()), r.vigil.Next())
+	if len(r.owed) > 0 {
+		next = liveness.Earlier(next, now.Add(time.Millisecond))
+	}
 	if more {
 		next = now
 	} else if r.neighbour != nil && r.neighbour.leaving.Load() {
@@ -47,13 +51,14 @@ func (r *Rail) touch(now time.Time) { r.now, r.touched = now, true }
 
 // begin starts a turn with the events that the last one had no room for.
 func (r *Rail) begin(now time.Time, events []rail.Event) {
-	pause := r.vigil.Turn(now)
-	for _, c := range r.conns {
-		if c != nil {
-			c.allowance = maxPosted
-			c.signs.Heard = c.signs.Heard.Add(pause)
+	if pause := r.vigil.Turn(now); pause > 0 {
+		for _, c := range r.conns {
+			if c != nil {
+				c.signs.Heard = c.signs.Heard.Add(pause)
+			}
 		}
 	}
+	r.turns++
 	r.now, r.touched, r.starved = now, false, false
 	r.outbox.Begin(events)
 }
@@ -139,15 +144,9 @@ func (r *Rail) immediate(x *fabric.Completion) {
 	if x.Failed() || x.Flags&fabric.FlagRemoteCQData == 0 {
 		return
 	}
-	var c *conn
-	switch {
-	case r.traits.tagged:
+	c := r.bySource[x.Source]
+	if r.traits.tagged {
 		c = r.tagged(tag(x.Data >> 32))
-	case r.traits.source:
-		c = r.bySource[x.Source]
-	default:
-		r.outbox.Emit(rail.Event{Kind: rail.Immediate, Imm: uint32(x.Data)})
-		return
 	}
 	if c == nil {
 		return // of a connection that is gone
