@@ -57,43 +57,6 @@ func TestImmediatesNameTheirSender(t *testing.T) {
 	})
 }
 
-// writeSizes are around the sizes at which providers change how they carry a write.
-var writeSizes = []int{1, 64, 200, 4096, 5000, 20_000, 300_000, 1 << 20}
-
-// TestDeliveredIsInPlace: what has completed with a rail that says Delivered lies at the target, which takes no turn between.
-func TestDeliveredIsInPlace(t *testing.T) {
-	eachProvider(t, func(t *testing.T, provider string) {
-		a, b := open(t, local(provider), 1), open(t, local(provider), 2)
-		if a.rail.Caps().Completion != rail.Delivered {
-			return
-		}
-		to := a.connect(b)
-		source, dest := bytes.Repeat([]byte{0xa5}, 1<<20), make([]byte, 1<<20)
-		local, err := a.rail.Register(source, 0)
-		require.NoError(t, err)
-		defer func() { require.NoError(t, local.Close()) }()
-		keys, err := b.rail.Register(dest, rail.RemoteWrite)
-		require.NoError(t, err)
-		defer func() { require.NoError(t, keys.Close()) }()
-		ctx := rdmatest.Context(t, patience)
-		for i := range 20 * len(writeSizes) {
-			size := writeSizes[i%len(writeSizes)]
-			clear(dest)
-			n, err := a.rail.Post(to, []rail.Op{{Kind: rail.Write, HasImm: i%2 == 0, LocalAddr: mem.Addr(source),
-				LocalKey: local.LocalKey(), RemoteAddr: mem.Addr(dest), RemoteKey: keys.RemoteKey(), Length: uint64(size)}})
-			require.NoError(t, err)
-			require.Equal(t, 1, n)
-			for a.turn(); len(a.events) == 0; a.turn() {
-				require.NoError(t, ctx.Err())
-				b.turn()
-			}
-			require.NoError(t, a.events[0].Err)
-			require.True(t, bytes.Equal(source[:size], dest[:size]), "%d bytes are not in place", size)
-			a.events = a.events[:0]
-		}
-	})
-}
-
 // writer is a process that connects, writes once when it is told to, prints whether that completed within 0.3 s, and waits
 // to be killed. Its arguments are the provider, the target's address, memory and key, and the length.
 func writer(args []string) int {

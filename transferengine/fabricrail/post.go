@@ -25,7 +25,7 @@ func (r *Rail) Post(peer rail.PeerID, ops []rail.Op) (n int, err error) {
 		var run, accepted int
 		run, err = r.prepare(c, ops[n:])
 		if run == 0 {
-			if err != nil || !r.forbidden(c, &ops[n]) {
+			if err != nil || !r.decided(c, &ops[n]) {
 				break
 			}
 			n++
@@ -67,7 +67,7 @@ func (r *Rail) prepare(c *conn, ops []rail.Op) (n int, err error) {
 	limit := min(len(ops), r.allowance(c), r.cfg.WriteDepth-c.flying)
 	for i := range ops[:max(limit, 0)] {
 		o := &ops[i]
-		if err = r.check(o); err != nil || o.Kind != ops[0].Kind || !c.permits(o) {
+		if err = r.check(o); err != nil || o.Kind != ops[0].Kind || !r.askable(c, o) {
 			break
 		}
 		if o.HasImm {
@@ -87,14 +87,24 @@ func (r *Rail) prepare(c *conn, ops []rail.Op) (n int, err error) {
 	return len(r.ops), err
 }
 
-// forbidden ends an operation that was not prepared, if that is because the peer's key does not permit it.
-func (r *Rail) forbidden(c *conn, o *rail.Op) bool {
-	if r.allowance(c) == 0 || c.permits(o) {
+// askable tells whether an operation is the provider's to do.
+func (r *Rail) askable(c *conn, o *rail.Op) bool {
+	return c.permits(o) && (o.Length > 0 || o.Kind != rail.Read || !r.traits.fullReads)
+}
+
+// decided ends an operation that was not prepared, if that is because the provider is not to be asked: the peer's key does not
+// permit it, or there is nothing to do.
+func (r *Rail) decided(c *conn, o *rail.Op) bool {
+	if r.allowance(c) == 0 || r.askable(c, o) {
 		return false
 	}
 	c.sent++
-	r.outbox.Emit(rail.Event{Kind: rail.Completed, Peer: c.id, Token: o.Token, Err: fmt.Errorf("%s: operation of kind %d on %v: %w: "+
-		"the key %#x does not permit it", r.name, o.Kind, c.peer, rail.ErrAccess, o.RemoteKey)})
+	e := rail.Event{Kind: rail.Completed, Peer: c.id, Token: o.Token}
+	if !c.permits(o) {
+		e.Err = fmt.Errorf("%s: operation of kind %d on %v: %w: the key %#x does not permit it", r.name, o.Kind, c.peer,
+			rail.ErrAccess, o.RemoteKey)
+	}
+	r.outbox.Emit(e)
 	return true
 }
 

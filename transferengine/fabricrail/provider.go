@@ -18,12 +18,14 @@ type traits struct {
 	tagged    bool // 8 bytes of data come with a write: room for a tag beside the immediate
 	source    bool // it tells who wrote
 	keyTable  bool // it must not be asked for what a peer's memory refuses
+	atomics   bool // it has atomic operations
+	fullReads bool // it must not be asked to read nothing: that never completes
 }
 
 // choose asks for what the provider offers, and says in caps and traits what that is.
 func (r *Rail) choose() (*fabric.Info, error) {
 	hints := fabric.Hints{Provider: r.cfg.Provider, Node: r.cfg.Node, Service: r.cfg.Service, Domain: r.cfg.Domain}
-	shm := r.cfg.Provider == "shm"
+	shm, rxd := r.cfg.Provider == "shm", strings.HasSuffix(r.cfg.Provider, "ofi_rxd")
 	if shm {
 		// Without an order shm writes small operations into the peer's memory by itself, whatever the key says.
 		hints.MsgOrder = fabric.OrderWAW
@@ -43,11 +45,18 @@ func (r *Rail) choose() (*fabric.Info, error) {
 	info := infos[0]
 	hints.TxOpFlags = fabric.FlagDeliveryComplete
 	_, err = fabric.GetInfo(hints)
-	// shm takes one operation with FI_DELIVERY_COMPLETE at a time, until the peer looks: without, it completes when it is in the
-	// peer's queue, which the peer empties in order.
-	r.traits = traits{virtual: info.MRMode&fabric.MRVirtAddr != 0, delivered: err == nil && !shm, keyTable: shm,
-		tagged: info.CQDataSize >= 8,
-		source: info.Caps&fabric.CapSource != 0 && !strings.Contains(info.Provider, "ofi_rxm")}
+	r.traits = traits{
+		virtual: info.MRMode&fabric.MRVirtAddr != 0,
+		// shm takes one operation with FI_DELIVERY_COMPLETE at a time, until the peer looks: without, it completes when it is in
+		// the peer's queue, which the peer empties in order.
+		delivered: err == nil && !shm,
+		tagged:    info.CQDataSize >= 8,
+		source:    info.Caps&fabric.CapSource != 0 && !strings.Contains(info.Provider, "ofi_rxm"),
+		keyTable:  shm,
+		// Atomic operations of ofi_rxd end the process (seen with libfabric 1.17).
+		atomics:   info.Caps&fabric.CapAtomic != 0 && !rxd,
+		fullReads: rxd,
+	}
 	return info, r.describe(info)
 }
 
@@ -70,7 +79,7 @@ func (r *Rail) describe(info *fabric.Info) error {
 	r.caps = rail.Caps{
 		MaxLength: min(info.MaxMsgSize, math.MaxInt64), MaxBatch: maxPosted, MaxImmediates: r.cfg.Immediates,
 		MaxSend: messageSize - controlSize, Completion: rail.Responsible, ImmSource: true,
-		Read: true, Atomics: info.Caps&fabric.CapAtomic != 0, DeathBy: rail.ByHeartbeat | rail.ByProcess,
+		Read: true, Atomics: r.traits.atomics, DeathBy: rail.ByHeartbeat | rail.ByProcess,
 		DeathWithin: r.cfg.PeerTimeout + 2*r.cfg.DrainTimeout + r.cfg.Heartbeat, CancelProof: true,
 	}
 	if r.traits.delivered {

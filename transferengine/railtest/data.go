@@ -115,6 +115,26 @@ func immediatesAfterBytes(w *world) {
 	}
 }
 
+// delivered looks at the target's memory as soon as a write has completed, before the target takes another turn.
+func delivered(w *world) {
+	a, b, atA, _ := w.pair()
+	if a.caps.Completion != rail.Delivered {
+		return
+	}
+	w.fill(a.memory)
+	for i, size := range sizes() {
+		clear(b.memory)
+		o := a.op(rail.Write, 0, b.remote(), 0, size)
+		if i%2 == 0 {
+			o = withImm(o, 1)
+		}
+		a.postAll(atA, []*node{b}, o)
+		w.until("it completes", func() bool { return a.idle() }, b, a) // whose turn is the last
+		require.NoError(w, a.done[o.Token])
+		require.True(w, bytes.Equal(a.memory[:size], b.memory[:size]), "%d bytes have completed and are not there", size)
+	}
+}
+
 func reads(w *world) {
 	a, b, atA, _ := w.pair()
 	if !a.caps.Read {

@@ -186,6 +186,14 @@ func dataPlants() []plant {
 		{clause: "immediates count once", bug: "the top byte is lost", post: each(func(_ *buggy, o *rail.Op) { o.Imm &= 1<<20 - 1 })},
 		{clause: "immediates come after their bytes", bug: "the second half comes after", network: simrail.Config{Delay: time.Millisecond},
 			post: halves, event: hide},
+		{clause: "what is delivered is in place", bug: "done when it is posted", network: simrail.Config{Delay: time.Millisecond},
+			post: func(r *buggy, peer rail.PeerID, ops []rail.Op) (int, error) {
+				n, err := r.Rail.Post(peer, ops)
+				for _, o := range ops[:n] {
+					r.extra = append(r.extra, rail.Event{Kind: rail.Completed, Peer: peer, Token: o.Token})
+				}
+				return n, err
+			}, event: drop(rail.Completed, 1)},
 		{clause: "many operations in flight", bug: "one in 900 completes twice", event: double(rail.Completed, 900)},
 		{clause: "many operations in flight", bug: "one in 900 never completes", event: drop(rail.Completed, 900)},
 		{clause: "many operations in flight", bug: "tokens of 10 bits", post: each(func(_ *buggy, o *rail.Op) { o.Token &= 1<<10 - 1 })},
