@@ -59,11 +59,25 @@ pick_counter() {
   fail "$device counts no packets that it sends: neither hw_counters/sent_pkts nor counters/port_xmit_packets"
 }
 
+# What one end of a transfer may take, in seconds. Whoever takes longer says where all its goroutines stand, and is ended.
+patience=100
+limited=(timeout -s QUIT -k 10 "$patience")
+
+# ended STATUS WHAT FILE: fails unless the status is that of success; FILE is what it wrote to standard error.
+ended() {
+  case $1 in
+  0) ;;
+  124 | 137) fail "$2 has not ended within $patience s: $(cat "$3")" ;;
+  *) fail "$2 failed: $(cat "$3")" ;;
+  esac
+}
+
 # transfer FOLDER OUT RAIL ADDRESS: moves the files from FOLDER to OUT/incoming, by a receiver that listens on ADDRESS.
 transfer() {
-  local work=$1 out=$2 rail=$3 address=$4 port='' i
+  local work=$1 out=$2 rail=$3 address=$4 port='' i status=0
   mkdir "$out/incoming"
-  "$work/weft" recv --once --rail "$rail" --listen "$address:0" --dir "$out/incoming" >"$out/recv.out" 2>"$out/recv.err" &
+  : >"$out/recv.err" # it is read before the receiver has made it
+  "${limited[@]}" "$work/weft" recv --once --rail "$rail" --listen "$address:0" --dir "$out/incoming" >"$out/recv.out" 2>"$out/recv.err" &
   receiver=$!
   for ((i = 0; i < 300; i++)); do
     port=$(sed -n 's/^weft: listening on .*:\([0-9]*\);.*/\1/p' "$out/recv.err")
@@ -71,10 +85,13 @@ transfer() {
     kill -0 "$receiver" 2>/dev/null || break
     sleep 0.1
   done
-  [ -n "$port" ] || fail "the receiver does not listen: $(cat "$out/recv.err")"
-  "$work/weft" send --json --rail "$rail" "$work"/files/* "$address:$port" >"$out/send.json"
-  wait "$receiver" || fail "the receiver failed: $(cat "$out/recv.err")"
+  [ -n "$port" ] || fail "the receiver does not listen within 30 s: $(cat "$out/recv.err")"
+  "${limited[@]}" "$work/weft" send --json --rail "$rail" "$work"/files/* "$address:$port" \
+    >"$out/send.json" 2>"$out/send.err" || status=$?
+  ended $status "sending over $rail" "$out/send.err"
+  wait "$receiver" || status=$?
   receiver=''
+  ended $status "receiving over $rail" "$out/recv.err"
   cat "$out/recv.out"
 }
 
