@@ -6,7 +6,7 @@ set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 cd "$here/../.."
 count=${COUNT:-1} run=${RUN:-.}
-limit=$((240 + 120 * count))
+limit=$((300 + 120 * count))
 
 work=$(mktemp -d "${TMPDIR:-/tmp}/weft-test-rxe.XXXXXX")
 trap 'rm -rf "$work"' EXIT

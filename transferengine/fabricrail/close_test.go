@@ -1,8 +1,10 @@
 package fabricrail_test
 
 import (
+	"encoding/hex"
 	"errors"
 	"fmt"
+	"os"
 	"sync"
 	"testing"
 	"time"
@@ -110,4 +112,76 @@ func TestRailsOfOneProcessCloseAtOnce(t *testing.T) {
 		require.Equal(t, "closed", line)
 		require.NoError(t, child.Wait(patience))
 	})
+}
+
+// caller is a process that calls a rail, and is gone before it answers: it closes its rail, or is killed.
+func caller(args []string) int {
+	address, _ := hex.DecodeString(args[1])
+	r, err := local(args[0]).Open(rail.Incarnation{3})
+	if err == nil {
+		_, err = r.Connect(time.Now(), address, time.Now().Add(patience))
+	}
+	if err == nil && args[2] == "forgets" {
+		for end := time.Now().Add(patience); time.Now().Before(end); {
+			var events [8]rail.Event
+			r.Disconnect(time.Now(), 1)
+			if n, _ := r.Turn(time.Now(), events[:]); n > 0 {
+				break
+			}
+		}
+	}
+	if err == nil && args[2] != "is killed" {
+		err = r.Close()
+	}
+	fmt.Println("called", err)
+	if args[2] == "is killed" {
+		select {}
+	}
+	os.Exit(0) // an endpoint may be left open
+	return 0
+}
+
+// TestCallerThatIsGoneBeforeTheAnswer costs whoever was called nothing.
+func TestCallerThatIsGoneBeforeTheAnswer(t *testing.T) {
+	eachProvider(t, func(t *testing.T, provider string) {
+		for _, how := range []string{"closes", "forgets", "is killed"} {
+			child := rdmatest.StartChild(t, "called", provider, how)
+			address, err := child.ReadLine(patience)
+			require.NoError(t, err)
+			for range 2 { // the second opens an endpoint when the first has died
+				caller := rdmatest.StartChild(t, "caller", provider, address, how)
+				line, err := caller.ReadLine(patience)
+				require.NoError(t, err)
+				require.Equal(t, "called <nil>", line)
+				caller.Kill()
+				_ = caller.Wait(patience)
+			}
+			require.NoError(t, child.WriteLine("", patience))
+			line, err := child.ReadLine(patience)
+			require.NoError(t, err, "%s: %s", how, child.Stderr())
+			require.Equal(t, "well", line)
+			require.NoError(t, child.Wait(patience))
+		}
+	})
+}
+
+// called is a process with a rail that takes no turns until it is told to.
+func called(args []string) int {
+	r, err := local(args[0]).Open(rail.Incarnation{2})
+	if err != nil {
+		fmt.Println(err)
+		return 1
+	}
+	fmt.Printf("%x\n", r.Address())
+	_, _ = fmt.Scanln()
+	for range 1000 {
+		var events [8]rail.Event
+		r.Turn(time.Now(), events[:])
+	}
+	if err := r.Close(); err != nil {
+		fmt.Println(err)
+		return 1
+	}
+	fmt.Println("well")
+	return 0
 }

@@ -27,18 +27,26 @@
 // A peer is lost when the provider says so, when the kernel says that its process ended, if it is on the same host, or when
 // nothing came from it for Config.PeerTimeout and the kernel does not vouch for its process. Its operations are awaited for
 // Config.DrainTimeout and reported as flushed then. A peer that lives is told, by a farewell that follows its operations, and
-// its own is awaited for as long: nothing lands here any more then. As an endpoint serves all peers there is nothing of one
+// its answer is awaited for as long: nothing lands any more then. As an endpoint serves all peers there is nothing of one
 // peer's that could be destroyed: of one that lives, and takes no turns within that time, what it had posted may still land.
 //
 // # shm
 //
-// shm takes spin locks in the memory of its peers. One that is held when its process is killed stays locked for ever, and whoever
-// wants it spins in C. So each call into shm is made on a goroutine of its own, which costs two switches between goroutines, and one that
-// takes longer than Config.CrossingTimeout is given up: every peer is lost, with an error that wraps [rail.ErrPeerGone] and says that
-// the thread of the call keeps a core busy until the process ends. Close then leaves the endpoint as it is, and
-// [Rail.StuckThreads] counts the thread.
+// shm takes spin locks in the memory of its peers. One that is held when its process is killed stays locked for ever, and
+// whoever wants it spins in C. So each call into shm is made on a goroutine of its own, which costs two switches between
+// goroutines, and one that takes longer than Config.CrossingTimeout is given up: every peer is lost, with an error that wraps
+// [rail.ErrPeerGone] and says that the thread of the call keeps a core busy until the process ends. Close then leaves the
+// endpoint as it is, and those of its neighbours (below), and [Rail.StuckThreads] counts the thread.
 //
 // shm of libfabric 1.17 drops an operation that a peer's memory refuses without a word, so peers look at a table of keys first
-// (keytable.go). Deregistering memory while a peer writes to it loses that operation's completion. Rails of one process that share
-// shm are to part before one of them closes: the library follows the addresses of its endpoints.
+// (keytable.go). Deregistering memory while a peer writes to it loses that operation's completion.
+//
+// Its endpoints of one process point into one another's memory. That of a rail that is closed is kept until the other rails on
+// shm in the process have taken a turn, or are closed too (neighbours.go).
+//
+// # ofi_rxd
+//
+// ofi_rxd drops what a peer's memory refuses as well, and there is no table to look at: such an operation never completes. It
+// is not asked to read nothing, which would not complete either, and has no atomic operations, since its own end the process
+// (seen with libfabric 1.17).
 package fabricrail

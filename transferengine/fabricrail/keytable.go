@@ -72,6 +72,9 @@ func isThere(name string) bool {
 	return err == nil
 }
 
+// lock is the lock of the endpoint's segment, by which package fabric knows whose it is.
+func (t *keyTable) lock() string { return strings.TrimSuffix(t.path, ":keys") + ".lock" }
+
 func keyNumber(key uint64) int { return int(key >> keyAddressBits % keyNumbers) }
 
 // add tells peers of a registration. It returns false if there is another one with the key's number.

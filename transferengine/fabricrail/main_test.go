@@ -9,7 +9,7 @@ import (
 func TestMain(m *testing.M) {
 	rdmatest.Main(m, rdmatest.Children{
 		"conformance peer": conformancePeer, "conformance survivor": conformanceSurvivor, "stuck survivor": stuckSurvivor,
-		"bench": playBench, "bench peer": playBenchPeer,
-		"closers": closers, "writer": writer,
+		"closers": closers, "writer": writer, "caller": caller,
+		"called": called, "bench": playBench, "bench peer": playBenchPeer,
 	})
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"maps"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -69,8 +70,9 @@ type Rail struct {
 	keyCount    atomic.Uint32 // of registrations, see newKey
 	keys        *keyTable     // for peers to look at, where the provider needs that
 
-	neighbour *neighbour // what this process's other rails know of this one, on shm
-	leftovers error      // of closing endpoints of neighbours
+	strangers map[string]struct{} // endpoints that are not in the address vector any more and never took a message, on shm
+	neighbour *neighbour          // what this process's other rails know of this one, on shm
+	leftovers error               // of closing endpoints of neighbours
 }
 
 var _ rail.Rail = (*Rail)(nil)
@@ -81,7 +83,7 @@ func (cfg Config) Open(incarnation rail.Incarnation) (rail.Rail, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
-	r := &Rail{cfg: cfg, name: "fabric:" + cfg.Provider, remotes: make(map[string]*remote),
+	r := &Rail{cfg: cfg, name: "fabric:" + cfg.Provider, remotes: make(map[string]*remote), strangers: make(map[string]struct{}),
 		peers: make(map[rail.PeerID]*conn), bySource: make(map[fabric.Addr]*conn),
 		ops: make([]fabric.Op, 0, maxPosted), segs: make([]fabric.Seg, 0, maxPosted),
 		room: cfg.CompletionDepth - ownCompletions}
@@ -120,6 +122,7 @@ func (r *Rail) setUp(incarnation rail.Incarnation) (err error) {
 		if r.keys, err = createKeyTable(string(name)); err != nil {
 			return err
 		}
+		r.mailbox.lock = r.keys.lock()
 		r.neighbour = neighbours.enter(string(name))
 	}
 	if err := r.mailbox.open(r); err != nil {
@@ -218,11 +221,39 @@ func (r *Rail) free() error {
 		return r.leftovers
 	}
 	r.crosser.stop()
+	awaited := r.awaited()
 	err := r.keys.close() // nobody finds the rail from here on
+	if awaited {
+		return errors.Join(r.leftovers, err, neighbours.leave(r.neighbour, func() error { return nil }))
+	}
 	if r.neighbour != nil {
 		return errors.Join(r.leftovers, err, neighbours.leave(r.neighbour, r.closeEndpoint))
 	}
 	return errors.Join(err, r.closeEndpoint())
+}
+
+// awaited tells whether a process that was called has yet to take the first message, which has shm map the caller's memory: if
+// that is gone, it falls over it. Then the endpoint stays as it is, and goes some time after the process has ended, when an
+// endpoint is opened on this machine.
+func (r *Rail) awaited() bool {
+	if r.neighbour == nil {
+		return false
+	}
+	called := maps.Clone(r.strangers)
+	for name, to := range r.remotes {
+		if to.called && !to.met {
+			called[name] = struct{}{}
+		}
+	}
+	for _, n := range neighbours.others(nil) {
+		delete(called, n.name) // whose turn is waited for anyway
+	}
+	for name := range called {
+		if isThere(name) {
+			return true
+		}
+	}
+	return false
 }
 
 // closeEndpoint closes the endpoint and what it stands on.

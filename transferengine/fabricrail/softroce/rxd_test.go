@@ -25,8 +25,11 @@ func TestConformance(t *testing.T) {
 	rdmatest.Require(t, rdmatest.Fabric)
 	const dropped = "the target drops what its memory refuses, and the operation never completes"
 	railtest.Run(t, railtest.Suite{
-		Kills: 3, Connects: 20, Stop: time.Second, Compute: time.Second,
-		Without: map[string]string{"wrong keys": dropped, "out of bounds": dropped, "memory that was taken back": dropped},
+		Kills: 2, Connects: 20, Stop: time.Second,
+		Without: map[string]string{
+			"wrong keys": dropped, "out of bounds": dropped, "memory that was taken back": dropped,
+			"a target that computes": "40 immediates take more than 50 ms: each is a datagram that is acknowledged",
+		},
 		Network: func(testing.TB) railtest.Network {
 			return railtest.Network{
 				Opener: func() rail.Opener { return fabricrail.Config{Provider: provider} }, Child: "peer", Survivor: "survivor",
