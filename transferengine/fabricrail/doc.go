@@ -41,6 +41,9 @@
 // shm of libfabric 1.17 drops an operation that a peer's memory refuses without a word, so peers look at a table of keys first
 // (keytable.go). Deregistering memory while a peer writes to it loses that operation's completion.
 //
+// A peer whose operations did not all come back stays in the address vector, of 256 places: shm looks after them in the peer's
+// memory, and falls over it once that is unmapped.
+//
 // Its endpoints of one process point into one another's memory. That of a rail that is closed is kept until the other rails on
 // shm in the process have taken a turn, or are closed too (neighbours.go).
 //

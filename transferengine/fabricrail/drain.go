@@ -118,6 +118,9 @@ func (r *Rail) bury(c *conn) {
 		delete(r.bySource, c.remote.addr)
 	}
 	c.remote.users--
+	if r.traits.keyTable && c.unsure {
+		c.remote.unsettled = true
+	}
 	r.part(c.remote)
 	if r.peers[c.id] == c {
 		delete(r.peers, c.id)

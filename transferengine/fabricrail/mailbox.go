@@ -48,6 +48,7 @@ type remote struct {
 	users int // connections
 	sends int // messages on their way
 
+	unsettled   bool // shm may have operations on it yet, for which it follows the peer's memory
 	called, met bool // a message was tried, and one was taken: shm takes none before the peer has mapped our memory
 }
 
@@ -207,7 +208,7 @@ func (r *Rail) meet(a address) (*remote, error) {
 
 // part takes an endpoint out of the address vector that nobody uses any more.
 func (r *Rail) part(to *remote) {
-	if to.users > 0 || to.sends > 0 || r.remotes[to.name] != to {
+	if to.users > 0 || to.sends > 0 || to.unsettled || r.remotes[to.name] != to {
 		return
 	}
 	delete(r.remotes, to.name)

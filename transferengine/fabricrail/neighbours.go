@@ -116,8 +116,8 @@ func (h *neighbourhood) closes(n *neighbour) bool {
 func (r *Rail) partFromDeparted() {
 	for _, d := range neighbours.departures(r.neighbour) {
 		to := r.remotes[d.name]
-		if to != nil && (to.users > 0 || to.sends > 0) {
-			continue // until its connection is buried
+		if to != nil && (to.users > 0 || to.sends > 0 || to.unsettled) {
+			continue // until its connection is buried, or this rail is closed
 		}
 		if r.removeNeighbour(d) != nil {
 			return // stuck
