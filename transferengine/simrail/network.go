@@ -68,6 +68,8 @@ type Fault struct {
 	Delivered bool
 	// Break takes the connection down by Err, as an RC queue pair that failed.
 	Break bool
+	// Corrupt has a bit of a write be wrong where it lands, as no NIC notices once the bytes have left it.
+	Corrupt bool
 	// Delay comes on top of Config.Delay.
 	Delay time.Duration
 }

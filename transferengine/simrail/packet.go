@@ -145,6 +145,9 @@ func (f *flight) execute(at *link) error {
 	switch f.op.Kind {
 	case rail.Write:
 		n.copy(remote, local)
+		if f.fault.Corrupt && len(remote) > 0 {
+			remote[len(remote)/2] ^= 1
+		}
 	case rail.Read:
 		if !f.done {
 			n.copy(local, remote)

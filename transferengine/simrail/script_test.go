@@ -131,6 +131,16 @@ func TestAnOperationThatFailsBreaksItsConnection(t *testing.T) {
 	require.Empty(t, p.b.Peers(), "the other end notices")
 }
 
+func TestWhatLandsIsCorrupt(t *testing.T) {
+	p := newPair(t, simrail.Config{Script: nth(0, simrail.Fault{Corrupt: true})})
+	tr := p.write(1)
+	p.settle()
+	require.NoError(t, tr.Err(), "nobody notices")
+	want := append([]byte(nil), p.source.Bytes()...)
+	want[len(want)/2] ^= 1
+	require.Equal(t, want, p.dest.Bytes())
+}
+
 func TestTheAcknowledgementIsLost(t *testing.T) {
 	p := newPair(t, simrail.Config{Script: nth(0, simrail.Fault{Err: errScripted, Delivered: true})})
 	tr := p.write(1)

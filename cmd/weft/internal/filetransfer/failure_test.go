@@ -17,6 +17,7 @@ import (
 	"github.com/weftrdma/weft/internal/mem"
 	"github.com/weftrdma/weft/internal/rdmatest"
 	"github.com/weftrdma/weft/transferengine"
+	"github.com/weftrdma/weft/transferengine/simrail"
 )
 
 // stuckFile is a file that takes a first chunk, says so, and then nothing until it is released.
@@ -49,9 +50,9 @@ func stuck(t *testing.T, r *filetransfer.Receiver, s filetransfer.Sender) (end *
 	f = &stuckFile{File: discard{io.Discard}, reached: make(chan struct{}, 1), release: release, wait: released.Done()}
 	r.Window, r.Once = window, true
 	r.Create = func(string, fs.FileMode) (filetransfer.File, error) { return f, nil }
-	end = receive(t, newNetwork(t), r)
+	end = receive(t, newNetwork(t, simrail.Script{}), r)
 	t.Cleanup(release)
-	s.Engine = end.network.engine(t, "sender")
+	s.Engine = openEngine(t, end.network, "sender")
 	conn = end.dial()
 	file := source(t, "file", 20*window)
 	sent = make(chan error, 1)
@@ -77,7 +78,7 @@ func TestConnectionLost(t *testing.T) {
 func TestHostGone(t *testing.T) {
 	for _, gone := range []string{"sender", "receiver"} {
 		end, conn, f, sent := stuck(t, new(filetransfer.Receiver), filetransfer.Sender{})
-		end.network.cut(gone)
+		end.network.Kill(gone)
 		if gone == "receiver" {
 			err := <-sent
 			require.ErrorContains(t, err, fmt.Sprintf(`send "file" to %s: `, end.address))
@@ -114,7 +115,7 @@ func TestNoProgress(t *testing.T) {
 // greet is a sender that got as far as being welcome.
 func greet(t *testing.T, end *receiverEnd, name string) *wire.Conn {
 	t.Helper()
-	engine := end.network.engine(t, name)
+	engine := openEngine(t, end.network, name)
 	memory, err := mem.Map(1)
 	require.NoError(t, err)
 	region, err := engine.Register(memory.Bytes(), transferengine.RemoteWrite)
@@ -153,7 +154,7 @@ func requireAbort(t *testing.T, conn *wire.Conn, text string) {
 
 // TestUnexpectedMessages are those of a sender that does not keep to the protocol.
 func TestUnexpectedMessages(t *testing.T) {
-	end := receive(t, newNetwork(t), &filetransfer.Receiver{Window: window, Timeouts: filetransfer.Timeouts{Idle: 200 * time.Millisecond}})
+	end := receive(t, newNetwork(t, simrail.Script{}), &filetransfer.Receiver{Window: window, Timeouts: filetransfer.Timeouts{Idle: 200 * time.Millisecond}})
 	for i, c := range []struct {
 		messages []wire.Message
 		text     string
@@ -180,14 +181,14 @@ func TestUnexpectedMessages(t *testing.T) {
 
 // TestStrangers are connections that never become a transfer; a receiver that serves one sender goes on waiting for it.
 func TestStrangers(t *testing.T) {
-	end := receive(t, newNetwork(t), &filetransfer.Receiver{Window: window, Once: true})
+	end := receive(t, newNetwork(t, simrail.Script{}), &filetransfer.Receiver{Window: window, Once: true})
 	conn := end.dial()
 	_, err := io.WriteString(conn, "GET / HTTP/1.1\r\n\r\n")
 	require.NoError(t, err)
 	_, _ = io.Copy(io.Discard, conn) // until it is closed
 	require.NoError(t, conn.Close())
 
-	engine := end.network.engine(t, "stranger")
+	engine := openEngine(t, end.network, "stranger")
 	memory := make([]byte, 1)
 	region, err := engine.Register(memory, transferengine.RemoteWrite)
 	require.NoError(t, err)
@@ -214,8 +215,8 @@ func TestStrangers(t *testing.T) {
 
 // TestOneTransferPerEngine: a second transfer would take the first one's immediates.
 func TestOneTransferPerEngine(t *testing.T) {
-	end := receive(t, newNetwork(t), &filetransfer.Receiver{Window: window})
-	engine := end.network.engine(t, "sender")
+	end := receive(t, newNetwork(t, simrail.Script{}), &filetransfer.Receiver{Window: window})
+	engine := openEngine(t, end.network, "sender")
 	memory := make([]byte, 1)
 	region, err := engine.Register(memory, transferengine.RemoteWrite)
 	require.NoError(t, err)
@@ -232,8 +233,8 @@ func TestOneTransferPerEngine(t *testing.T) {
 
 // TestHostileReceiver answers a sender with what it must not accept.
 func TestHostileReceiver(t *testing.T) {
-	n := newNetwork(t)
-	engine := n.engine(t, "receiver")
+	n := newNetwork(t, simrail.Script{})
+	engine := openEngine(t, n, "receiver")
 	memory := make([]byte, slot)
 	region, err := engine.Register(memory, transferengine.RemoteWrite)
 	require.NoError(t, err)
@@ -264,7 +265,7 @@ func TestHostileReceiver(t *testing.T) {
 		}()
 		conn, err := net.DialTimeout("tcp", l.Addr().String(), patience)
 		require.NoError(t, err)
-		s := filetransfer.Sender{Engine: n.engine(t, fmt.Sprintf("sender %d", i))}
+		s := filetransfer.Sender{Engine: openEngine(t, n, fmt.Sprintf("sender %d", i))}
 		_, err = s.Send(rdmatest.Context(t, patience), conn, nil)
 		require.ErrorContains(t, err, "greet "+l.Addr().String())
 		require.ErrorContains(t, err, c.text)
@@ -279,7 +280,7 @@ func TestSilentReceiver(t *testing.T) {
 	defer l.Close()
 	conn, err := net.DialTimeout("tcp", l.Addr().String(), patience)
 	require.NoError(t, err)
-	s := filetransfer.Sender{Engine: newNetwork(t).engine(t, "sender"),
+	s := filetransfer.Sender{Engine: openEngine(t, newNetwork(t, simrail.Script{}), "sender"),
 		Timeouts: filetransfer.Timeouts{Handshake: 50 * time.Millisecond}}
 	_, err = s.Send(rdmatest.Context(t, patience), conn, nil)
 	require.EqualError(t, err, fmt.Sprintf("greet %s: it made no progress for 50ms", l.Addr()))
@@ -287,10 +288,10 @@ func TestSilentReceiver(t *testing.T) {
 
 // TestSenderCancelled: the receiver is told why.
 func TestSenderCancelled(t *testing.T) {
-	end := receive(t, newNetwork(t), &filetransfer.Receiver{Window: window, Once: true})
+	end := receive(t, newNetwork(t, simrail.Script{}), &filetransfer.Receiver{Window: window, Once: true})
 	ctx, cancel := context.WithCancelCause(rdmatest.Context(t, patience))
 	defer cancel(nil)
-	s := filetransfer.Sender{Engine: end.network.engine(t, "sender"), Progress: func(int) { cancel(errors.New("interrupted")) }}
+	s := filetransfer.Sender{Engine: openEngine(t, end.network, "sender"), Progress: func(int) { cancel(errors.New("interrupted")) }}
 	_, err := s.Send(ctx, end.dial(), []filetransfer.Source{source(t, "file", 20*window)})
 	require.EqualError(t, err, fmt.Sprintf(`send "file" to %s: interrupted`, end.address))
 	require.ErrorContains(t, end.result(), "it gave up: interrupted")

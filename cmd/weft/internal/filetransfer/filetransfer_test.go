@@ -24,6 +24,7 @@ import (
 	"github.com/weftrdma/weft/internal/rdmatest"
 	"github.com/weftrdma/weft/transferengine"
 	"github.com/weftrdma/weft/transferengine/rail"
+	"github.com/weftrdma/weft/transferengine/simrail"
 )
 
 const patience = 30 * time.Second
@@ -31,7 +32,7 @@ const patience = 30 * time.Second
 // receiverEnd is a Receiver at work, with its folder.
 type receiverEnd struct {
 	t       *testing.T
-	network *network
+	network *simrail.Network
 	address string
 	dir     string
 	stop    context.CancelCauseFunc
@@ -42,23 +43,31 @@ type receiverEnd struct {
 	errs    []error
 }
 
-// engine opens an engine on the network.
-func (n *network) engine(t *testing.T, address string) *transferengine.Engine {
+// newNetwork makes a network that delivers in any order.
+func newNetwork(t *testing.T, script simrail.Script) *simrail.Network {
+	n := simrail.NewNetwork(simrail.Config{MaxBatch: 8, PartialPosts: true, Script: script})
+	t.Logf("simrail: seed %d", n.Seed())
+	t.Cleanup(func() { require.NoError(t, n.Err()) })
+	return n
+}
+
+// openEngine opens an engine on the network.
+func openEngine(t *testing.T, n *simrail.Network, address string) *transferengine.Engine {
 	t.Helper()
-	e, err := transferengine.Open(transferengine.Config{Rails: []rail.Opener{n.at(address)}})
+	e, err := transferengine.Open(transferengine.Config{Rails: []rail.Opener{n.Rail(address)}})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, e.Close()) })
 	return e
 }
 
 // receive starts a receiver; what is not set in it is filled in.
-func receive(t *testing.T, n *network, r *filetransfer.Receiver) *receiverEnd {
+func receive(t *testing.T, n *simrail.Network, r *filetransfer.Receiver) *receiverEnd {
 	t.Helper()
 	end := &receiverEnd{t: t, network: n, dir: t.TempDir(), ended: make(chan error, 1)}
 	box, err := inbox.Open(end.dir, false)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, box.Close()) })
-	r.Engine = n.engine(t, "receiver")
+	r.Engine = openEngine(t, n, "receiver")
 	if r.Create == nil {
 		r.Create = func(name string, mode fs.FileMode) (filetransfer.File, error) { return box.Create(name, mode) }
 	}
@@ -106,7 +115,7 @@ func (end *receiverEnd) dial() net.Conn {
 
 // send sends the files with an engine of its own.
 func (end *receiverEnd) send(name string, files ...filetransfer.Source) (filetransfer.Report, error) {
-	s := filetransfer.Sender{Engine: end.network.engine(end.t, name)}
+	s := filetransfer.Sender{Engine: openEngine(end.t, end.network, name)}
 	return s.Send(rdmatest.Context(end.t, patience), end.dial(), files)
 }
 
@@ -158,7 +167,7 @@ const (
 )
 
 func TestFiles(t *testing.T) {
-	r := receive(t, newNetwork(t), &filetransfer.Receiver{Window: window, Once: true})
+	r := receive(t, newNetwork(t, simrail.Script{}), &filetransfer.Receiver{Window: window, Once: true})
 	var files []filetransfer.Source
 	for _, size := range []int{0, 1, slot - 1, slot, slot + 1, 2*slot - 1, window - 1, window, window + 1, 5*window + 77, 0} {
 		files = append(files, source(t, fmt.Sprintf("%d of %d", len(files), size), size))
@@ -178,7 +187,7 @@ func TestFiles(t *testing.T) {
 
 // TestControlBytes: what goes over TCP depends on the number of files alone.
 func TestControlBytes(t *testing.T) {
-	n := newNetwork(t)
+	n := newNetwork(t, simrail.Script{})
 	r := receive(t, n, &filetransfer.Receiver{Window: window})
 	small, err := r.send("first", source(t, "file a", 1))
 	require.NoError(t, err)
@@ -190,7 +199,7 @@ func TestControlBytes(t *testing.T) {
 }
 
 func TestDefaultWindow(t *testing.T) {
-	r := receive(t, newNetwork(t), &filetransfer.Receiver{})
+	r := receive(t, newNetwork(t, simrail.Script{}), &filetransfer.Receiver{})
 	f := source(t, "file", filetransfer.DefaultWindow+4711)
 	report, err := r.send("sender", f)
 	require.NoError(t, err)
@@ -199,13 +208,13 @@ func TestDefaultWindow(t *testing.T) {
 
 // TestManySendersAtOnce have the receiver serve them all at a time, some with one name.
 func TestManySendersAtOnce(t *testing.T) {
-	r := receive(t, newNetwork(t), &filetransfer.Receiver{Window: window, Senders: 3})
+	r := receive(t, newNetwork(t, simrail.Script{}), &filetransfer.Receiver{Window: window, Senders: 3})
 	const senders = 6
 	reports, errs := make([]filetransfer.Report, senders), make([]error, senders)
 	var wg sync.WaitGroup
 	for i := range senders {
 		files := []filetransfer.Source{source(t, fmt.Sprintf("own %d", i), 3*window+i), source(t, "same", 2*window+i)}
-		s := filetransfer.Sender{Engine: r.network.engine(t, fmt.Sprintf("sender %d", i))}
+		s := filetransfer.Sender{Engine: openEngine(t, r.network, fmt.Sprintf("sender %d", i))}
 		conn := r.dial()
 		wg.Go(func() { reports[i], errs[i] = s.Send(rdmatest.Context(t, patience), conn, files) })
 	}
@@ -226,7 +235,7 @@ func TestManySendersAtOnce(t *testing.T) {
 
 // TestRefusedFiles: the files that a receiver does not want stop no others.
 func TestRefusedFiles(t *testing.T) {
-	r := receive(t, newNetwork(t), &filetransfer.Receiver{Window: window, Once: true})
+	r := receive(t, newNetwork(t, simrail.Script{}), &filetransfer.Receiver{Window: window, Once: true})
 	require.NoError(t, os.WriteFile(filepath.Join(r.dir, "exists"), []byte("old"), 0o644))
 	require.NoError(t, os.Symlink("exists", filepath.Join(r.dir, "link")))
 	good := source(t, "good", 3*window)
@@ -272,7 +281,7 @@ func TestOutOfSpace(t *testing.T) {
 		box, err := inbox.Open(dir, false)
 		require.NoError(t, err)
 		defer box.Close()
-		r := receive(t, newNetwork(t), &filetransfer.Receiver{Window: window, Once: true,
+		r := receive(t, newNetwork(t, simrail.Script{}), &filetransfer.Receiver{Window: window, Once: true,
 			Create: func(name string, mode fs.FileMode) (filetransfer.File, error) {
 				f, err := box.Create(name, mode)
 				return &fullDisk{File: f, room: room}, err
@@ -292,8 +301,7 @@ func TestOutOfSpace(t *testing.T) {
 
 // TestSpoiledBytes: what arrives is not what was sent.
 func TestSpoiledBytes(t *testing.T) {
-	n := newNetwork(t)
-	n.flip = true
+	n := newNetwork(t, simrail.Script{Operation: func(simrail.Operation) simrail.Fault { return simrail.Fault{Corrupt: true} }})
 	r := receive(t, n, &filetransfer.Receiver{Window: window, Once: true})
 	report, err := r.send("sender", source(t, "first", 3*window), source(t, "empty", 0))
 	require.NoError(t, err)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/weftrdma/weft/cmd/weft/internal/filetransfer"
 	"github.com/weftrdma/weft/internal/rdmatest"
+	"github.com/weftrdma/weft/transferengine/simrail"
 )
 
 // inFolder makes the files in a folder that is the working one until the test ends.
@@ -62,7 +63,7 @@ func TestSources(t *testing.T) {
 
 // TestSourceChanged: a file that is not what it was when it was looked at is not sent.
 func TestSourceChanged(t *testing.T) {
-	r := receive(t, newNetwork(t), &filetransfer.Receiver{Window: window})
+	r := receive(t, newNetwork(t, simrail.Script{}), &filetransfer.Receiver{Window: window})
 	grown, gone := source(t, "grown", 10), source(t, "gone", 10)
 	require.NoError(t, os.WriteFile(grown.Path, make([]byte, 11), 0o644))
 	require.NoError(t, os.Remove(gone.Path))
@@ -75,9 +76,9 @@ func TestSourceChanged(t *testing.T) {
 
 // TestSourceCutShort: a file becomes shorter while it is being sent.
 func TestSourceCutShort(t *testing.T) {
-	r := receive(t, newNetwork(t), &filetransfer.Receiver{Window: window, Once: true})
+	r := receive(t, newNetwork(t, simrail.Script{}), &filetransfer.Receiver{Window: window, Once: true})
 	file := source(t, "file", 20*window)
-	s := filetransfer.Sender{Engine: r.network.engine(t, "sender"), Progress: func(int) { _ = os.Truncate(file.Path, slot) }}
+	s := filetransfer.Sender{Engine: openEngine(t, r.network, "sender"), Progress: func(int) { _ = os.Truncate(file.Path, slot) }}
 	_, err := s.Send(rdmatest.Context(t, patience), r.dial(), []filetransfer.Source{file})
 	require.ErrorContains(t, err, "which became shorter")
 	require.ErrorContains(t, r.result(), "it gave up: read it, which became shorter")
