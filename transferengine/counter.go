@@ -17,8 +17,10 @@ type Counter struct {
 	waiters waitlist
 	claimed bool // somebody has asked for it; under table.mu
 
-	mu    sync.Mutex
-	cells map[*Peer]*cell // without those of lost peers that were taken empty
+	mu       sync.Mutex
+	cells    map[*Peer]*cell // without those of lost peers that were taken empty
+	recent   *Peer           // asked for last,
+	ofRecent *cell           // and its cell
 }
 
 // cell counts the immediates of one value of one peer that nobody has taken. The worker adds, waits subtract.
@@ -84,16 +86,30 @@ func (c *Counter) total() (n int64) {
 
 // from is what is there of one peer. Under mu.
 func (c *Counter) from(p *Peer) int64 {
-	if cell := c.cells[p]; cell != nil {
+	if cell := c.cell(p); cell != nil {
 		return cell.count.Load()
 	}
 	return 0
 }
 
+// cell is that of a peer, nil if there is none. Under mu.
+func (c *Counter) cell(p *Peer) *cell {
+	if c.recent != p || c.ofRecent == nil {
+		c.recent, c.ofRecent = p, c.cells[p]
+	}
+	return c.ofRecent
+}
+
+// forget removes the cell of a peer. Under mu.
+func (c *Counter) forget(p *Peer) {
+	delete(c.cells, p)
+	c.recent, c.ofRecent = nil, nil
+}
+
 // tidy lets go of a lost peer's cell that was taken empty. Under mu.
 func (c *Counter) tidy(p *Peer) {
-	if cell := c.cells[p]; cell != nil && cell.orphan && cell.count.Load() == 0 {
-		delete(c.cells, p)
+	if cell := c.cell(p); cell != nil && cell.orphan && cell.count.Load() == 0 {
+		c.forget(p)
 		c.table.orphans.Add(-1)
 	}
 }
@@ -179,11 +195,11 @@ func (w *counterWait) take() bool {
 	}
 	for i, p := range w.from {
 		if w.counter.from(p) >= w.n {
-			w.counter.cells[p].count.Add(-w.n)
+			w.counter.cell(p).count.Add(-w.n)
 			continue
 		}
 		for _, q := range w.from[:i] {
-			w.counter.cells[q].count.Add(w.n)
+			w.counter.cell(q).count.Add(w.n)
 		}
 		return false
 	}
@@ -242,7 +258,7 @@ type counterTable struct {
 
 func newCounterTable(limit int, stats *counts) *counterTable {
 	return &counterTable{limit: limit, stats: stats, byImm: make(map[uint32]*Counter),
-		waits: make(spares[counterWait], spareLimit)}
+		waits: newSpares[counterWait]()}
 }
 
 // claim returns the counter of an immediate for somebody who will wait for it.
@@ -280,6 +296,7 @@ func (t *counterTable) add(p *Peer, imm uint32) *cell {
 func (t *counterTable) sweep(p *path) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	p.recent = nil
 	for imm, cell := range p.cells {
 		if cell.count.Load() == 0 {
 			delete(p.cells, imm)
@@ -292,7 +309,7 @@ func (t *counterTable) sweep(p *path) {
 func (t *counterTable) drop(c *Counter, p *Peer) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	delete(c.cells, p)
+	c.forget(p)
 	if len(c.cells) == 0 && !c.claimed {
 		delete(t.byImm, c.imm)
 	}
@@ -325,7 +342,7 @@ func (t *counterTable) dropOrphans() {
 			if cell.orphan {
 				t.stats.immediatesDropped.Add(uint64(cell.count.Load()))
 				t.orphans.Add(-1)
-				delete(c.cells, p)
+				c.forget(p)
 			}
 		}
 		if len(c.cells) == 0 && !c.claimed {

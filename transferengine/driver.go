@@ -3,7 +3,6 @@ package transferengine
 import (
 	"context"
 	"runtime"
-	"sync/atomic"
 	"time"
 )
 
@@ -12,16 +11,20 @@ type awakening uint8
 
 const (
 	due     awakening = iota // its timer
-	noticed                  // the rail notified
+	noticed                  // the rail notified, and no waiter relied on that
 	nudged                   // somebody left work
-	called                   // somebody left work that must not wait
+	ending                   // the engine closes
 )
 
-// listen sleeps in the rail's Wait, and passes on what it says.
+// listen sleeps in the rail's Wait, and passes on what it says: to a waiter who relies on it, since his is the shortest way
+// to whoever waits, or to the driver goroutine.
 func (p *progress) listen() {
 	for {
 		err := p.worker.rail.Wait(p.context)
 		p.armed.Store(false)
+		if err == nil && p.cold.call() {
+			continue
+		}
 		if err != nil && p.context.Err() == nil {
 			p.deaf.Store(true)
 		}
@@ -39,12 +42,12 @@ func (p *progress) listen() {
 func (p *progress) dedicate() {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	for p.runDry(&p.yield) {
+	for why := noticed; p.runDry(p.patience.get(), why); {
 		p.setOut()
 		if !p.worker.pending() && !p.stopping.Load() {
 			fellAsleep := time.Now()
-			p.sleep(p.untilNext())
-			p.slept(time.Since(fellAsleep), longestYield)
+			why = p.sleep(p.untilNext())
+			p.patience.slept(time.Since(fellAsleep))
 		}
 		p.asleep.Store(false)
 	}
@@ -55,21 +58,33 @@ func (p *progress) dedicate() {
 //
 // Sleeping, it is woken by the rail or by who leaves work. It does not take the worker at once when somebody had it since:
 // then he is likely back in a moment, and would find it taken. It stays awake instead, without touching the worker or
-// arming the rail (a notification for each completion would slow him down), and takes it when nobody had it for lookAgain.
+// arming the rail (a notification for each completion would slow him down), and takes it when nobody had it between two
+// looks.
 func (p *progress) backUp() {
-	var yield atomic.Int64 // always the same: the application may have something better to do meanwhile
-	yield.Store(int64(yieldTime))
-	why := called
-	for seen := uint64(0); !p.stopping.Load(); {
+	look, seen, why := lookAgain, p.takes.Load(), noticed
+	for !p.stopping.Load() {
 		takes := p.takes.Load()
-		wanted := why == called || why != nudged && takes == seen || why == noticed && p.cold.Load() > 0
+		taken := takes - seen
 		seen = takes
-		if !wanted || !p.take() {
+		switch {
+		case taken > 0:
+			if time.Duration(taken)*oftenTaken < look {
+				look = lookAgain / 2
+			}
+			look = min(2*look, lookSeldom)
+			why = p.sleep(look)
+			continue
+		case why == due && p.cared():
+			why = p.sleep(p.untilNext())
+			p.asleep.Store(false)
+			continue
+		case why == nudged || !p.take():
 			why = p.sleep(lookAgain)
 			continue
 		}
 		seen++
-		if !p.runDry(&yield) {
+		look = lookAgain
+		if !p.runDry(spinTime+yieldTime, why) {
 			p.leave()
 			return
 		}
@@ -80,12 +95,34 @@ func (p *progress) backUp() {
 	}
 }
 
+// cared tells whether the back-up goroutine can sleep without having driven, since who did before has left nothing to do and
+// the rail armed. It then has announced that it will.
+func (p *progress) cared() bool {
+	next := p.nextDue.Load()
+	p.sleepsTill.Store(next)
+	p.asleep.Store(true)
+	// Whoever leaves work from here on sees that the goroutine sleeps.
+	if p.armed.Load() && !p.deaf.Load() && !p.driven.Load() && p.worker.queue.Len() == 0 && p.nextDue.Load() == next &&
+		next > int64(time.Since(p.epoch)) {
+		return true
+	}
+	p.asleep.Store(false)
+	return false
+}
+
 // runDry does turns until nothing has happened for a while and the rail will notify. It returns false if the engine closes.
-func (p *progress) runDry(yield *atomic.Int64) bool {
-	l := newLull(yield)
-	for now := l.last; !p.stopping.Load(); now = time.Now() {
-		if p.turn(now) > 0 {
-			l.last = now
+// A turn that was only due by the clock, and found nothing, gives no reason to expect more.
+func (p *progress) runDry(patience time.Duration, why awakening) bool {
+	now := p.clock()
+	l := newLull(now, patience)
+	if why == due {
+		l.patience = 0
+	}
+	for ; !p.stopping.Load(); now = p.clock() {
+		did := p.step(now, &l)
+		p.breathe(now)
+		if did > 0 {
+			l = newLull(now, patience)
 			continue
 		}
 		if l.restless(now) {
@@ -94,7 +131,7 @@ func (p *progress) runDry(yield *atomic.Int64) bool {
 		if p.cover() {
 			return true
 		}
-		l.last = now
+		l = newLull(now, patience)
 	}
 	return false
 }
@@ -126,12 +163,9 @@ func (p *progress) sleep(d time.Duration) awakening {
 	case <-p.notified:
 		return noticed
 	case <-p.wake:
-		if p.urgent.Swap(false) {
-			return called
-		}
 		return nudged
 	case <-p.context.Done():
-		return called
+		return ending
 	}
 }
 
@@ -150,7 +184,7 @@ func (p *progress) halt() {
 // now returns what tells the time: a clock that goes on from the last turn, which may have been by a virtual one.
 func (p *progress) now() func() time.Time {
 	if !p.manual {
-		return time.Now
+		return p.clock
 	}
 	start, last := time.Now(), p.last
 	return func() time.Time { return last.Add(time.Since(start)) }

@@ -202,8 +202,11 @@ func (e *Engine) startConnect(ctx context.Context, address Address) (*connectCal
 	return call, e.submit(submission{connect: call})
 }
 
-// submit queues work for the worker and makes sure that somebody does it.
+// submit hands the worker work, by the queue as a rule, and makes sure that somebody does it.
 func (e *Engine) submit(s submission) error {
+	if s.transfer != nil && e.progress.launch(s.transfer) {
+		return nil
+	}
 	if !e.worker.queue.Push(s) {
 		e.stats.queueFull.Add(1)
 		return fmt.Errorf("%d requests wait already (Config.QueueDepth): %w", e.worker.queue.Cap(), ErrQueueFull)
@@ -233,7 +236,13 @@ func (e *Engine) Turn(now time.Time) (did int, next time.Time) {
 }
 
 // Stats returns the engine's counts since it was opened.
-func (e *Engine) Stats() Stats { return e.stats.snapshot() }
+func (e *Engine) Stats() Stats {
+	s := e.stats.snapshot()
+	if sticker, ok := e.rail.(rail.Sticker); ok {
+		s.StuckThreads = uint64(sticker.StuckThreads())
+	}
+	return s
+}
 
 // Shutdown ends an engine's traffic: requests are refused from now on with net.ErrClosed, those in flight are awaited,
 // and then the peers are told. When the context ends first, what is still in flight is cut off and ends with an error, and

@@ -119,14 +119,22 @@ func (l *lineup) unlink(w *waiter) {
 
 // spares keeps objects for their next use, a few of them. Unlike a sync.Pool it never loses one while it has room, so that
 // what allocates nothing can be tested.
-type spares[T any] chan *T
+type spares[T any] struct {
+	first atomic.Pointer[T] // costs less than the others
+	more  chan *T
+}
 
 const spareLimit = 64
 
+func newSpares[T any]() spares[T] { return spares[T]{more: make(chan *T, spareLimit)} }
+
 // get returns a spare object, or makes one.
-func (s spares[T]) get(make func() *T) *T {
+func (s *spares[T]) get(make func() *T) *T {
+	if object := s.first.Swap(nil); object != nil {
+		return object
+	}
 	select {
-	case object := <-s:
+	case object := <-s.more:
 		return object
 	default:
 		return make()
@@ -134,9 +142,12 @@ func (s spares[T]) get(make func() *T) *T {
 }
 
 // put keeps an object, if there is room.
-func (s spares[T]) put(object *T) {
+func (s *spares[T]) put(object *T) {
+	if s.first.CompareAndSwap(nil, object) {
+		return
+	}
 	select {
-	case s <- object:
+	case s.more <- object:
 	default:
 	}
 }

@@ -7,6 +7,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/weftrdma/weft/transferengine/rail"
 )
 
 // Progress says who does an engine's work.
@@ -23,16 +25,12 @@ const (
 )
 
 const (
-	// spinTime is how long whoever drives goes on without anything happening, and yieldTime for how long after that he
-	// lets other goroutines run between two turns, before he sleeps. A waiter, or the dedicated goroutine, that finds after
-	// a sleep that it was not worth it yields for longer the next time, up to longestYield, and after one that was for
-	// yieldTime again. Without this, two engines that answer each other and once were asleep would be asleep each time the
-	// other's answer comes.
-	spinTime     = 20 * time.Microsecond
-	yieldTime    = 50 * time.Microsecond
-	longestYield = time.Millisecond
-	// lookAgain is when the back-up goroutine, awake while others drive, looks whether they still do.
-	lookAgain = 500 * time.Microsecond
+	// lookAgain is when the back-up goroutine, awake while others drive, looks whether they still do. Where they did
+	// all the time, at least once in oftenTaken, it looks half as often the next time, down to lookSeldom: each look wakes
+	// a thread.
+	lookAgain  = 500 * time.Microsecond
+	lookSeldom = 4 * time.Millisecond
+	oftenTaken = time.Millisecond
 	// deafTurn is how often a worker turns whose rail cannot notify any more.
 	deafTurn = time.Millisecond
 	// never is a time that does not come.
@@ -45,7 +43,7 @@ const (
 // taken care of.
 //
 //   - a goroutine in the lineup was called, or is about to try: it takes the worker or passes the call on;
-//   - the driver goroutine is awake, and looks again within lookAgain;
+//   - the driver goroutine is awake, and looks again within lookSeldom;
 //   - the driver goroutine sleeps, the rail was armed before it went to sleep and has not notified since, its timer is
 //     set to the worker's next turn, and the queue was empty. Whoever queues something wakes it (poke), as does who
 //     leaves with something left to do.
@@ -60,13 +58,19 @@ type progress struct {
 	driven   atomic.Bool
 	takes    atomic.Uint64 // how often somebody took the worker
 	hot      lineup        // waiters that want to drive
-	cold     atomic.Int32  // waiters that drove in vain for long, and rely on the rail's notification
-	yield    atomic.Int64  // yieldTime, as it is at present
+	cold     lineup        // waiters that drove in vain for long, and rely on the rail's notification
+	patience patience      // of the waiters, or of the dedicated goroutine
 	armed    atomic.Bool   // the rail will notify
-	last     time.Time     // of the worker's turns; the driver's, as next
-	next     time.Time     // of the worker
+	nextDue  atomic.Int64  // the worker's next turn as its last driver left it, in nanoseconds since epoch
 	stopping atomic.Bool   // only halt may take the worker
 	vacated  chan struct{} // tells halt that the worker was left
+
+	// The driver's.
+	spinner  rail.Spinner // the rail, if it is one
+	quiet    bool         // the last turn did nothing
+	last     time.Time    // of the worker's turns
+	next     time.Time    // of the worker
+	breathed time.Time    // others were let run
 
 	// The driver goroutine (the back-up one, when inline) and the one that sleeps in the rail's Wait.
 	goroutines sync.WaitGroup
@@ -75,7 +79,6 @@ type progress struct {
 	asleep     atomic.Bool   // the driver goroutine relies on being woken
 	sleepsTill atomic.Int64  // its timer, in nanoseconds since epoch; the largest number is for ever
 	wake       chan struct{} // somebody has work for it
-	urgent     atomic.Bool   // it is to take the worker at once
 	notified   chan struct{} // the rail has
 	deaf       atomic.Bool   // the rail's Wait is broken
 	timer      *time.Timer   // the driver goroutine's
@@ -88,20 +91,11 @@ type condition interface {
 }
 
 func newProgress(w *worker) *progress {
-	p := &progress{worker: w, epoch: time.Now(), waiters: make(spares[waiter], spareLimit), vacated: make(chan struct{}, 1),
+	p := &progress{worker: w, epoch: time.Now(), waiters: newSpares[waiter](), vacated: make(chan struct{}, 1),
 		wake: make(chan struct{}, 1), notified: make(chan struct{}, 1), timer: time.NewTimer(never)}
 	p.context, p.cancel = context.WithCancel(context.Background())
-	p.yield.Store(int64(yieldTime))
+	p.spinner, _ = w.rail.(rail.Spinner)
 	return p
-}
-
-// slept takes in how long somebody slept: up to short it was not worth it.
-func (p *progress) slept(d, short time.Duration) {
-	yield := int64(yieldTime)
-	if d < short {
-		yield = min(2*p.yield.Load(), int64(longestYield))
-	}
-	p.yield.Store(yield)
 }
 
 // start starts the goroutines.
@@ -131,30 +125,45 @@ func (p *progress) take() bool {
 
 // leave ends the caller's driving.
 func (p *progress) leave() {
-	if p.cold.Load() > 0 && !p.cover() {
-		p.call()
+	// While somebody sleeps who relies on the rail's notification it is to be had.
+	ready := p.cold.length.Load() > 0 && !p.cover()
+	unfinished, due := ready || p.worker.unfinished(), int64(0)
+	if !unfinished {
+		due = p.sinceEpoch(p.next)
 	}
-	unfinished, next := p.worker.unfinished(), p.next
+	p.nextDue.Store(due)
 	p.driven.Store(false)
-	p.handOver(unfinished, next)
+	switch {
+	case p.stopping.Load():
+		p.vacate()
+	case ready && p.cold.call():
+	default:
+		p.handOver(unfinished, due)
+	}
 }
 
 // handOver finds somebody to drive a worker that was left, or passed on.
-func (p *progress) handOver(unfinished bool, next time.Time) {
+func (p *progress) handOver(unfinished bool, due int64) {
 	switch {
 	case p.stopping.Load():
-		select {
-		case p.vacated <- struct{}{}:
-		default:
-		}
+		p.vacate()
 	case p.hot.call():
-	case unfinished, p.worker.queue.Len() > 0, p.earlier(next):
+	case !p.asleep.Load(): // looks by itself
+	case unfinished, !p.armed.Load(), p.worker.queue.Len() > 0, due < p.sleepsTill.Load():
 		p.nudge()
 	}
 }
 
-// earlier tells whether a turn is due before the driver goroutine's timer.
-func (p *progress) earlier(next time.Time) bool { return p.sinceEpoch(next) < p.sleepsTill.Load() }
+// vacate tells halt that nobody drives.
+func (p *progress) vacate() {
+	select {
+	case p.vacated <- struct{}{}:
+	default:
+	}
+}
+
+// clock tells the time by one reading, where time.Now takes two. It goes by the monotonic clock.
+func (p *progress) clock() time.Time { return p.epoch.Add(time.Since(p.epoch)) }
 
 // sinceEpoch is the time of a turn as goroutines exchange it; the zero time is never.
 func (p *progress) sinceEpoch(t time.Time) int64 {
@@ -168,7 +177,26 @@ func (p *progress) sinceEpoch(t time.Time) int64 {
 func (p *progress) turn(now time.Time) (did int) {
 	p.last = now
 	did, p.next = p.worker.Turn(now)
+	p.quiet = did == 0
 	return did
+}
+
+// step has the worker do a turn, unless the last one did nothing and a look at the rail, which costs less, shows that
+// another would not either.
+func (p *progress) step(now time.Time, l *lull) (did int) {
+	if p.quiet && p.spinner != nil && !p.worker.pending() && (p.next.IsZero() || now.Before(p.next)) &&
+		!p.spinner.Spin(l.look(now)) {
+		return 0
+	}
+	return p.turn(now)
+}
+
+// breathe lets other goroutines run if the driver has gone on for long.
+func (p *progress) breathe(now time.Time) {
+	if now.Sub(p.breathed) >= breathTime {
+		runtime.Gosched()
+		p.breathed = now
+	}
 }
 
 // turnAt has the worker do a turn for somebody with a clock of his own, unless the engine closes.
@@ -180,7 +208,7 @@ func (p *progress) turnAt(now time.Time) (did int, next time.Time) {
 	next = p.next
 	p.driven.Store(false)
 	if p.stopping.Load() {
-		p.handOver(false, time.Time{})
+		p.vacate()
 	}
 	return did, next
 }
@@ -208,27 +236,32 @@ func (p *progress) poke() {
 // nudge wakes the driver goroutine if it sleeps. It takes the worker if nobody else does within lookAgain.
 func (p *progress) nudge() {
 	if p.asleep.Load() && p.asleep.CompareAndSwap(true, false) {
-		p.signal()
+		select {
+		case p.wake <- struct{}{}:
+		default:
+		}
 	}
 }
 
-// call has the driver goroutine take the worker at once.
-func (p *progress) call() {
-	p.urgent.Store(true)
-	p.signal()
-}
-
-func (p *progress) signal() {
-	select {
-	case p.wake <- struct{}{}:
-	default:
+// launch has a transfer posted at once by its own goroutine, if nobody drives an inline worker and it has nothing else to
+// do: whoever starts several gets the later ones posted together by the next turn, in one crossing.
+func (p *progress) launch(t *Transfer) bool {
+	if p.dedicated || !p.take() {
+		return false
 	}
+	launched := p.worker.idle()
+	if launched {
+		p.next = p.worker.launch(p.clock(), t, p.next)
+		p.armed.Store(false) // that was before the post
+	}
+	p.leave()
+	return launched
 }
 
 // poll does one turn if nobody drives.
 func (p *progress) poll() {
 	if p.take() {
-		p.turn(time.Now())
+		p.turn(p.clock())
 		p.leave()
 	}
 }
@@ -237,50 +270,54 @@ func (p *progress) poll() {
 // turns wake the list whenever the condition may have changed. When inline the caller drives the worker if nobody else
 // does.
 func (p *progress) await(ctx context.Context, list *waitlist, c condition) (met bool, err error) {
-	if met, err = c.met(); met {
-		return met, err
+	// With something queued the way to the NIC is the longer one, and a look at the condition can wait for the first turn.
+	if p.worker.queue.Len() == 0 {
+		if met, err = c.met(); met {
+			return met, err
+		}
 	}
 	var w *waiter // once it has to sleep
-	owed := false // called from the lineup, and neither driven since nor passed it on
-	for {
-		rest := false
+	owed := false // called from a lineup, and neither driven since nor passed it on
+	for !met && err == nil {
+		line := &p.hot
 		if p.take() {
-			met, rest, err = p.drive(ctx, c)
-			if rest {
-				p.cold.Add(1)
+			var rest bool
+			if met, rest, err = p.drive(ctx, c); rest {
+				w, line = p.waiterFor(w), &p.cold
+				line.add(w) // before the worker is left: the notification may come at once
 			}
 			p.leave()
 			owed = false
 		} else if p.driven.Load() {
 			owed = false // who drives hands over when he leaves
 		}
-		if !met && err == nil {
-			if w == nil {
-				w = p.waiters.get(newWaiter)
-			}
-			var again bool
-			fellAsleep := time.Now()
-			met, again, err = p.park(ctx, list, c, w, rest)
-			owed = owed || again
-			if rest {
-				// Only a change wakes a waiter; on a rail that has nothing to sleep on it shows after a nap of a millisecond.
-				p.slept(time.Since(fellAsleep), 2*longestYield)
-			}
-		}
-		if rest {
-			p.cold.Add(-1)
-		}
 		if met || err != nil {
 			break
 		}
+		w = p.waiterFor(w)
+		fellAsleep := time.Now()
+		var called bool
+		met, called, err = p.park(ctx, list, c, w, line)
+		owed = owed || called
+		if line == &p.cold {
+			p.patience.slept(time.Since(fellAsleep))
+		}
 	}
 	if owed {
-		p.handOver(true, time.Time{})
+		p.handOver(true, 0)
 	}
 	if w != nil {
 		p.retire(w, list)
 	}
 	return met, err
+}
+
+// waiterFor returns the waiter that the caller has, or one of the spare ones.
+func (p *progress) waiterFor(w *waiter) *waiter {
+	if w == nil {
+		w = p.waiters.get(newWaiter)
+	}
+	return w
 }
 
 // retire gives a waiter back for another goroutine to use.
@@ -301,17 +338,19 @@ func (p *progress) retire(w *waiter, list *waitlist) {
 // drive does turns until the condition is met, the context ends, the engine closes, or, with rest true, nothing has
 // happened for so long that the caller should sleep; the rail then notifies.
 func (p *progress) drive(ctx context.Context, c condition) (met, rest bool, err error) {
-	// Something may have happened since the caller looked.
-	if met, err = c.met(); met {
-		return met, false, err
-	}
-	l := newLull(&p.yield)
-	for now := l.last; !p.stopping.Load(); now = time.Now() {
-		if p.turn(now) > 0 {
-			l.last = now
+	now, looked := p.clock(), false
+	for l := newLull(now, p.patience.get()); !p.stopping.Load(); now = p.clock() {
+		did := p.step(now, &l)
+		p.breathe(now)
+		// Before the first turn too something may have happened since the caller looked.
+		if did > 0 || !looked {
+			looked = true
 			if met, err = c.met(); met {
 				return met, false, err
 			}
+		}
+		if did > 0 {
+			l.interrupt(now)
 		}
 		select {
 		case <-ctx.Done():
@@ -324,53 +363,27 @@ func (p *progress) drive(ctx context.Context, c condition) (met, rest bool, err 
 		if p.cover() {
 			return false, true, nil
 		}
-		l.last = now
+		l.interrupt(now)
 	}
 	return false, false, nil
 }
 
-// lull is what a driver knows of the time in which nothing happens.
-type lull struct {
-	yield   *atomic.Int64 // how long to let others run before sleeping
-	last    time.Time     // something happened
-	yielded time.Time
-}
-
-func newLull(yield *atomic.Int64) lull {
-	now := time.Now()
-	return lull{yield: yield, last: now, yielded: now}
-}
-
-// restless passes the time between two turns when nothing has happened for a while. It returns false when that was so long that
-// the driver should sleep. Others are let run only every spinTime: where there are none, the scheduler looks for some by
-// system calls.
-func (l *lull) restless(now time.Time) bool {
-	while := now.Sub(l.last)
-	if while < spinTime {
-		return true
-	}
-	if now.Sub(l.yielded) >= spinTime {
-		runtime.Gosched()
-		l.yielded = now
-	}
-	return while < spinTime+time.Duration(l.yield.Load())
-}
-
 // park sleeps until the condition may have changed, the caller was called to drive the worker, or the context ends. It
-// returns whether the condition is met, whether the caller was called, and what ended the wait.
-func (p *progress) park(ctx context.Context, list *waitlist, c condition, w *waiter, rest bool) (met, called bool, err error) {
+// returns whether the condition is met, whether the caller was called, and what ended the wait. The caller is in the lineup
+// already if that is the cold one.
+func (p *progress) park(ctx context.Context, list *waitlist, c condition, w *waiter, line *lineup) (met, called bool, err error) {
 	if !w.listed.Load() {
 		list.add(w)
 	}
-	if !rest {
-		p.hot.add(w)
-		defer func() { called = !p.hot.remove(w) }()
+	if line == &p.hot {
+		line.add(w)
 	}
+	defer func() { called = !line.remove(w) }()
 	// Whatever changed before the goroutine was on the lists woke nobody.
 	if met, err = c.met(); met {
 		return met, false, err
 	}
-	if !rest && !p.manual && !p.driven.Load() && !p.stopping.Load() {
+	if line == &p.hot && !p.manual && !p.driven.Load() && !p.stopping.Load() {
 		return false, false, nil
 	}
 	select {

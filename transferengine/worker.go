@@ -38,6 +38,7 @@ type worker struct {
 	slots       []slot
 	free        []uint32 // slots without a transfer
 	paths       map[rail.PeerID]*path
+	recent      *path   // that an immediate came by last; nil when it is gone
 	ready       []*path // that have something to post
 	batch       []rail.Op
 	runs        []run // whose writes are in batch
@@ -58,6 +59,7 @@ type path struct {
 	calls  []*connectCall // that wait for it to come up
 	reason error          // why we gave it up, if not because the engine closes
 	cells  map[uint32]*cell
+	recent *cell // of the immediate that came last; nil when it is gone
 
 	outstanding int   // operations that the rail has
 	first, last *slot // transfers with something to post
@@ -102,6 +104,19 @@ func (w *worker) Turn(now time.Time) (did int, next time.Time) {
 		did += w.post()
 	}
 	return did + n + w.watch(), w.orDue(next)
+}
+
+// idle tells whether the worker has nothing to do until the rail reports something, and the rail nothing to do for it.
+func (w *worker) idle() bool {
+	return w.outstanding == 0 && len(w.ready) == 0 && w.partial == nil && w.queue.Len() == 0 && len(w.free) > 0
+}
+
+// launch begins a transfer and posts what can be posted of it. It returns when the next turn is due, given when it was.
+func (w *worker) launch(now time.Time, t *Transfer, due time.Time) time.Time {
+	w.now, w.nano = now, now.UnixNano()
+	w.begin(t)
+	w.post()
+	return w.orDue(due)
 }
 
 // pending tells whether a turn would find something to do besides what the rail reports.
@@ -239,17 +254,23 @@ func (w *worker) handle(events []rail.Event) {
 
 // arrived counts an immediate.
 func (w *worker) arrived(id rail.PeerID, imm uint32) {
-	p := w.paths[id]
-	if p == nil || p.peer == nil {
-		w.stats.stray.Add(1)
-		return
-	}
-	c := p.cells[imm]
-	if c == nil {
-		if c = w.newCell(p, imm); c == nil {
-			w.stats.immediatesDropped.Add(1)
+	p := w.recent
+	if p == nil || p.id != id {
+		if p = w.paths[id]; p == nil || p.peer == nil {
+			w.stats.stray.Add(1)
 			return
 		}
+		w.recent = p
+	}
+	c := p.recent
+	if c == nil || c.counter.imm != imm {
+		if c = p.cells[imm]; c == nil {
+			if c = w.newCell(p, imm); c == nil {
+				w.stats.immediatesDropped.Add(1)
+				return
+			}
+		}
+		p.recent = c
 	}
 	c.count.Add(1)
 	c.counter.waiters.wake()
@@ -306,6 +327,7 @@ func (w *worker) peerDown(id rail.PeerID, err error) {
 		return
 	}
 	delete(w.paths, id)
+	w.recent = nil
 	if p.reason != nil {
 		err = p.reason
 	}

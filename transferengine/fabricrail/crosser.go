@@ -4,6 +4,8 @@ import (
 	"errors"
 	"sync/atomic"
 	"time"
+
+	"github.com/weftrdma/weft/transferengine/rail"
 )
 
 // crosser makes calls into libfabric that may never return.
@@ -93,8 +95,9 @@ func (x *crosser) stop() {
 	}
 }
 
-// StuckThreads is how many threads of this process a call of the rail's into libfabric keeps for ever: 0 or 1. See ErrPeerGone
-// in the package comment.
+var _ rail.Sticker = (*Rail)(nil)
+
+// StuckThreads implements [rail.Sticker]: 0 or 1, since after one call nothing is called any more.
 func (r *Rail) StuckThreads() int {
 	if r.crosser.stuck.Load() {
 		return 1

@@ -17,16 +17,12 @@ import (
 )
 
 // sticky is an opener whose rail gets stuck when it is first asked to write.
-type sticky struct {
-	fabricrail.Config
-	opened *fabricrail.Rail
-}
+type sticky struct{ fabricrail.Config }
 
-func (s *sticky) Open(i rail.Incarnation) (rail.Rail, error) {
+func (s sticky) Open(i rail.Incarnation) (rail.Rail, error) {
 	r, err := s.Config.Open(i)
 	if err == nil {
-		s.opened = r.(*fabricrail.Rail)
-		r = sticking{s.opened}
+		r = sticking{r.(*fabricrail.Rail)}
 	}
 	return r, err
 }
@@ -51,8 +47,7 @@ func stuckSurvivor([]string) int {
 func surviveStuck() error {
 	cfg := local("shm")
 	cfg.CrossingTimeout = 300 * time.Millisecond
-	opener := &sticky{Config: cfg}
-	a, err := transferengine.Open(transferengine.Config{Rails: []rail.Opener{opener}})
+	a, err := transferengine.Open(transferengine.Config{Rails: []rail.Opener{sticky{cfg}}})
 	if err != nil {
 		return err
 	}
@@ -89,7 +84,7 @@ func surviveStuck() error {
 	if err := errors.Join(source.Close(), a.Close()); err != nil {
 		return err
 	}
-	fmt.Println("threads", opener.opened.StuckThreads(), "closed in time", time.Since(start) < 5*time.Second)
+	fmt.Println("threads", a.Stats().StuckThreads, "closed in time", time.Since(start) < 5*time.Second)
 	return nil
 }
 

@@ -3,9 +3,9 @@
 //
 // # Ownership
 //
-// A [Rail] is owned by one worker. Connect, Disconnect, Post, Send, Turn, Arm and Close are called by one goroutine at a
-// time, though not always the same one; they never block, never take the time of day and start no goroutine. Register,
-// Name, Caps, Address, Peer and Wait may be called from any goroutine at any time before Close.
+// A [Rail] is owned by one worker. Connect, Disconnect, Post, Send, Turn, Arm, Close and a [Spinner]'s Spin are called by one
+// goroutine at a time, though not always the same one; they never block, never take the time of day and start no goroutine.
+// Register, Name, Caps, Address, Peer and Wait may be called from any goroutine at any time before Close.
 //
 // The slices that Post, Send and Turn are given are the caller's again when the call returns.
 //
@@ -87,7 +87,8 @@ type Rail interface {
 	Turn(now time.Time, events []Event) (n int, next time.Time)
 
 	// Arm asks for a notification when there is something to do: an event, or room for what Post or Send did not take. It
-	// returns true if there is something already, in which case no notification may come: call Turn again.
+	// returns true if there is something already, in which case no notification may come: call Turn again. It does not
+	// cover what is posted or sent after it.
 	Arm() (ready bool)
 
 	// Wait blocks until a notification that Arm asked for has come, or the context ends. Any other error means that it
@@ -97,6 +98,21 @@ type Rail interface {
 	// Close frees everything. All peers must be down, or they are cut off without their events; registrations still open
 	// make it fail with EBUSY and change nothing.
 	Close() error
+}
+
+// Spinner is a [Rail] that can look for something to do at less cost than by a Turn. An engine that waits for something to
+// happen then does so between two turns.
+type Spinner interface {
+	// Spin looks for what Arm would return true for until it is there, at least once and at most for about so long, and
+	// tells whether it is: call Turn then. Who may call it is as with Turn.
+	Spin(limit time.Duration) (ready bool)
+}
+
+// Sticker is a [Rail] whose calls into C may never return, so that it makes them where it can give them up.
+type Sticker interface {
+	// StuckThreads is how many threads of this process such calls keep, each of them a core too, until the process ends.
+	// Any goroutine may call it at any time, also after Close.
+	StuckThreads() int
 }
 
 // Caps says what a rail can do.

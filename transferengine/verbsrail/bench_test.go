@@ -60,6 +60,8 @@ func BenchmarkEnginePingPong(b *testing.B) {
 			}
 			slices.Sort(samples)
 			b.ReportMetric(float64(samples[len(samples)/2].Nanoseconds())/2000, "us/one-way")
+			b.ReportMetric(float64(samples[len(samples)*9/10].Nanoseconds())/2000, "us/one-way-p90")
+			b.ReportMetric(float64(samples[len(samples)*99/100].Nanoseconds())/2000, "us/one-way-p99")
 		})
 	}
 }
@@ -124,6 +126,8 @@ type engineEnd struct {
 	peer      *transferengine.Peer
 	source    *transferengine.Region
 	dest      transferengine.Descriptor
+	pings     *transferengine.Counter
+	pongs     *transferengine.Counter
 	transfers [benchDepth]transferengine.Transfer
 	next      int
 }
@@ -143,7 +147,7 @@ func openEngineEnd(device string, progress transferengine.Progress, first bool, 
 		return nil, err
 	}
 	atEnd(func() { _ = engine.Shutdown(ctx); _ = region.Close() })
-	e := &engineEnd{ctx: ctx, engine: engine, source: region}
+	e := &engineEnd{ctx: ctx, engine: engine, source: region, pings: engine.Counter(1), pongs: engine.Counter(2)}
 	descriptor, err := region.Descriptor().MarshalText()
 	if err != nil {
 		return nil, err
@@ -208,11 +212,11 @@ func (e *engineEnd) ping() error {
 	if err := e.write(8, 1, true); err != nil {
 		return err
 	}
-	return e.engine.Counter(2).Wait(e.ctx, 1, e.peer)
+	return e.pongs.Wait(e.ctx, 1, e.peer)
 }
 
 func (e *engineEnd) answer(ctx context.Context) error {
-	for e.engine.Counter(1).Wait(ctx, 1, e.peer) == nil {
+	for e.pings.Wait(ctx, 1, e.peer) == nil {
 		if err := e.write(8, 2, true); err != nil {
 			return err
 		}

@@ -121,6 +121,7 @@ func (r *Rail) bury(c *conn) {
 		r.conns[c.slot] = nil
 		r.freeSlots = append(r.freeSlots, c.slot)
 		r.freed += r.cfg.perPeer()
+		r.emptied = false // it may have completions in the queue
 	}
 	r.flush(c)
 	if r.peers[c.id] == c {

@@ -43,10 +43,15 @@ func (r *Rail) Post(peer rail.PeerID, ops []rail.Op) (int, error) {
 
 // connected returns the connection of a peer that is up.
 func (r *Rail) connected(op string, peer rail.PeerID) (*conn, error) {
+	// One that is up is its peer's current one.
+	if c := r.recent; c != nil && c.id == peer && c.state == connUp {
+		return c, nil
+	}
 	c := r.peers[peer]
 	if c == nil || c.state != connUp {
 		return nil, fmt.Errorf("%s: %s to peer %d, which is not up: %w", r.name, op, peer, syscall.ENOTCONN)
 	}
+	r.recent = c
 	return c, nil
 }
 

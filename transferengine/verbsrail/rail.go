@@ -39,6 +39,7 @@ type Rail struct {
 	freeSlots  []uint32
 	generation uint32
 	peers      map[rail.PeerID]*conn // each peer's current connection
+	recent     *conn                 // posted to last
 	dying      []*conn
 	room       int // completions that the queue has room for, beyond those of the connections that there are
 	freed      int // more room, once the queue has been seen empty: a destroyed queue pair's completions may be in it
@@ -51,12 +52,13 @@ type Rail struct {
 	wcs     [64]verbs.WC
 	wcAt    int // of wcs, the next that is to be taken
 	wcEnd   int
+	emptied bool // the queue was empty after wcs had been polled
 	wrs     []verbs.SendWR
 	sges    []verbs.SGE
 	recvs   []verbs.RecvWR
 }
 
-var _ rail.Rail = (*Rail)(nil)
+var _ rail.Spinner = (*Rail)(nil)
 
 // Open implements [rail.Opener].
 func (cfg Config) Open(incarnation rail.Incarnation) (rail.Rail, error) {
@@ -200,7 +202,17 @@ func (r *Rail) Arm() (ready bool) {
 		return true
 	}
 	n, err := r.cq.Poll(r.wcs[:]) // what came before the arming gives no notification
-	r.wcAt, r.wcEnd = 0, n
+	r.wcAt, r.wcEnd, r.emptied = 0, n, n < len(r.wcs)
+	return n > 0 || err != nil
+}
+
+// Spin implements [rail.Spinner]: one crossing, however often it looks.
+func (r *Rail) Spin(limit time.Duration) (ready bool) {
+	if r.touched || r.outbox.Holding() || r.wcAt < r.wcEnd {
+		return true
+	}
+	n, err := r.cq.PollSpin(r.wcs[:], limit)
+	r.wcAt, r.wcEnd, r.emptied = 0, n, n < len(r.wcs)
 	return n > 0 || err != nil
 }
 

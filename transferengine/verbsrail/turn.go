@@ -25,12 +25,18 @@ func (r *Rail) Connect(now time.Time, to []byte, deadline time.Time) (rail.PeerI
 // Turn implements [rail.Rail].
 func (r *Rail) Turn(now time.Time, events []rail.Event) (n int, next time.Time) {
 	r.begin(now, events)
+	watching := r.vigil.Due(now)
+	// What Spin or Arm found empty may be looked at again by the next turn, unless peers are about to be judged by it.
+	r.emptied = r.emptied && r.wcEnd > 0 && !watching
 	more := r.poll()
 	r.handshake.Turn(now)
-	if r.vigil.Due(now) {
+	if watching {
 		r.watch()
 	}
-	next = liveness.Earlier(liveness.Earlier(r.reap(), r.handshake.Next()), r.vigil.Next())
+	next = liveness.Earlier(r.handshake.Next(), r.vigil.Next())
+	if len(r.dying) > 0 {
+		next = liveness.Earlier(next, r.reap())
+	}
 	if more {
 		next = now
 	}
@@ -58,23 +64,25 @@ func (r *Rail) begin(now time.Time, events []rail.Event) {
 func (r *Rail) poll() (more bool) {
 	for polled := 0; polled < maxPolled; polled++ {
 		if r.outbox.Full() {
+			r.emptied = false
 			return true
 		}
-		if r.wcAt == r.wcEnd {
+		if r.wcAt == r.wcEnd && !r.emptied {
 			n, err := r.cq.Poll(r.wcs[:])
 			if err != nil {
 				r.failAll(fmt.Errorf("%s: %w", r.name, err))
 				return false
 			}
-			if n == 0 {
-				r.room, r.freed = r.room+r.freed, 0
-				return false
-			}
-			r.wcAt, r.wcEnd = 0, n
+			r.wcAt, r.wcEnd, r.emptied = 0, n, n < len(r.wcs)
+		}
+		if r.wcAt == r.wcEnd {
+			r.room, r.freed, r.emptied = r.room+r.freed, 0, false
+			return false
 		}
 		r.wcAt++
 		r.completed(&r.wcs[r.wcAt-1])
 	}
+	r.emptied = false
 	return true
 }
 
