@@ -42,12 +42,23 @@ func (p *progress) listen() {
 func (p *progress) dedicate() {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	for why := noticed; p.runDry(p.patience.get(), why); {
+	var fellAsleep, awoke time.Time
+	for {
+		dry, stirred := p.runDry(p.patience.get())
+		if !dry {
+			break
+		}
+		if stirred && !fellAsleep.IsZero() {
+			p.patience.slept(awoke.Sub(fellAsleep))
+			fellAsleep = time.Time{}
+		}
 		p.setOut()
 		if !p.worker.pending() && !p.stopping.Load() {
-			fellAsleep := time.Now()
-			why = p.sleep(p.untilNext())
-			p.patience.slept(time.Since(fellAsleep))
+			if fellAsleep.IsZero() {
+				fellAsleep = p.clock()
+			}
+			p.sleep(p.untilNext())
+			awoke = p.clock()
 		}
 		p.asleep.Store(false)
 	}
@@ -84,7 +95,7 @@ func (p *progress) backUp() {
 		}
 		seen++
 		look = lookAgain
-		if !p.runDry(spinTime+yieldTime, why) {
+		if dry, _ := p.runDry(spinTime + yieldTime); !dry {
 			p.leave()
 			return
 		}
@@ -110,30 +121,27 @@ func (p *progress) cared() bool {
 	return false
 }
 
-// runDry does turns until nothing has happened for a while and the rail will notify. It returns false if the engine closes.
-// A turn that was only due by the clock, and found nothing, gives no reason to expect more.
-func (p *progress) runDry(patience time.Duration, why awakening) bool {
+// runDry does turns until nothing has happened for a while and the rail will notify; dry is false if the engine closes
+// before. If the first turn already finds nothing, by the clock or because a rail that cannot wait napped, there is no reason
+// to expect more, and stirred is false.
+func (p *progress) runDry(patience time.Duration) (dry, stirred bool) {
 	now := p.clock()
-	l := newLull(now, patience)
-	if why == due {
-		l.patience = 0
-	}
-	for ; !p.stopping.Load(); now = p.clock() {
+	for l := newLull(now, 0); !p.stopping.Load(); now = p.clock() {
 		did := p.step(now, &l)
 		p.breathe(now)
 		if did > 0 {
-			l = newLull(now, patience)
+			l, stirred = newLull(now, patience), true
 			continue
 		}
 		if l.restless(now) {
 			continue
 		}
 		if p.cover() {
-			return true
+			return true, stirred
 		}
-		l = newLull(now, patience)
+		l.interrupt(now)
 	}
-	return false
+	return false, stirred
 }
 
 // setOut announces that the driver goroutine will sleep until the worker's next turn. It still drives.

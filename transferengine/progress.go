@@ -276,13 +276,23 @@ func (p *progress) await(ctx context.Context, list *waitlist, c condition) (met 
 			return met, err
 		}
 	}
-	var w *waiter // once it has to sleep
-	owed := false // called from a lineup, and neither driven since nor passed it on
+	var w *waiter                   // once it has to sleep
+	var fellAsleep, awoke time.Time // after having driven in vain; zero once something has happened since
+	owed := false                   // called from a lineup, and neither driven since nor passed it on
 	for !met && err == nil {
 		line := &p.hot
 		if p.take() {
-			var rest bool
-			if met, rest, err = p.drive(ctx, c); rest {
+			var rest, stirred bool
+			slept := !fellAsleep.IsZero()
+			if slept {
+				awoke = p.clock()
+			}
+			met, rest, stirred, err = p.drive(ctx, c, !slept)
+			if slept && stirred {
+				p.patience.slept(awoke.Sub(fellAsleep))
+				fellAsleep = time.Time{}
+			}
+			if rest {
 				w, line = p.waiterFor(w), &p.cold
 				line.add(w) // before the worker is left: the notification may come at once
 			}
@@ -295,13 +305,15 @@ func (p *progress) await(ctx context.Context, list *waitlist, c condition) (met 
 			break
 		}
 		w = p.waiterFor(w)
-		fellAsleep := time.Now()
+		if line == &p.cold && fellAsleep.IsZero() {
+			fellAsleep = p.clock()
+		}
 		var called bool
 		met, called, err = p.park(ctx, list, c, w, line)
 		owed = owed || called
-		if line == &p.cold {
-			p.patience.slept(time.Since(fellAsleep))
-		}
+	}
+	if met && !fellAsleep.IsZero() {
+		p.patience.slept(p.clock().Sub(fellAsleep))
 	}
 	if owed {
 		p.handOver(true, 0)
@@ -336,36 +348,41 @@ func (p *progress) retire(w *waiter, list *waitlist) {
 }
 
 // drive does turns until the condition is met, the context ends, the engine closes, or, with rest true, nothing has
-// happened for so long that the caller should sleep; the rail then notifies.
-func (p *progress) drive(ctx context.Context, c condition) (met, rest bool, err error) {
+// happened for so long that the caller should sleep; the rail then notifies. Stirred tells whether anything happened. Without
+// fresh, after a sleep, a first turn that finds nothing is reason enough to go on sleeping.
+func (p *progress) drive(ctx context.Context, c condition, fresh bool) (met, rest, stirred bool, err error) {
 	now, looked := p.clock(), false
-	for l := newLull(now, p.patience.get()); !p.stopping.Load(); now = p.clock() {
+	l := newLull(now, p.patience.get())
+	if !fresh {
+		l.patience = 0
+	}
+	for ; !p.stopping.Load(); now = p.clock() {
 		did := p.step(now, &l)
 		p.breathe(now)
 		// Before the first turn too something may have happened since the caller looked.
 		if did > 0 || !looked {
 			looked = true
 			if met, err = c.met(); met {
-				return met, false, err
+				return met, false, stirred, err
 			}
 		}
 		if did > 0 {
-			l.interrupt(now)
+			l, stirred = newLull(now, p.patience.get()), true
 		}
 		select {
 		case <-ctx.Done():
-			return false, false, context.Cause(ctx)
+			return false, false, stirred, context.Cause(ctx)
 		default:
 		}
 		if l.restless(now) {
 			continue
 		}
 		if p.cover() {
-			return false, true, nil
+			return false, true, stirred, nil
 		}
 		l.interrupt(now)
 	}
-	return false, false, nil
+	return false, false, stirred, nil
 }
 
 // park sleeps until the condition may have changed, the caller was called to drive the worker, or the context ends. It

@@ -46,3 +46,13 @@ func TestConformance(t *testing.T) {
 		})
 	}
 }
+
+// BenchmarkEngineIdle is what an engine takes that is connected and has nothing to do.
+func BenchmarkEngineIdle(b *testing.B) {
+	rdmatest.Require(b, rdmatest.Fabric)
+	for _, provider := range providers {
+		b.Run(provider, func(b *testing.B) {
+			railtest.BenchmarkIdle(b, func() rail.Opener { return local(provider) })
+		})
+	}
+}

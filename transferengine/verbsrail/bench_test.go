@@ -17,6 +17,7 @@ import (
 	"github.com/weftrdma/weft/internal/rdmatest"
 	"github.com/weftrdma/weft/transferengine"
 	"github.com/weftrdma/weft/transferengine/rail"
+	"github.com/weftrdma/weft/transferengine/railtest"
 	"github.com/weftrdma/weft/transferengine/verbsrail"
 	"github.com/weftrdma/weft/verbs"
 )
@@ -64,6 +65,12 @@ func BenchmarkEnginePingPong(b *testing.B) {
 			b.ReportMetric(float64(samples[len(samples)*99/100].Nanoseconds())/2000, "us/one-way-p99")
 		})
 	}
+}
+
+// BenchmarkEngineIdle is what an engine takes that is connected and has nothing to do.
+func BenchmarkEngineIdle(b *testing.B) {
+	device := rdmatest.Device(b)
+	railtest.BenchmarkIdle(b, func() rail.Opener { return verbsrail.Config{Device: device} })
 }
 
 // benchEnd is one end of a connection. The other end answers each ping, or idles.
