@@ -1,12 +1,12 @@
 #!/bin/bash
-# The engine against the binding on soft-RoCE: interleaved pairs in one boot (PAIRS, default 5), medians as ratios, inline
-# and dedicated. Prints the table and writes it, with the runs that it comes from, to testdata/bench/rxe-engine/.
+# The engine against the binding on soft-RoCE: interleaved pairs in one boot (PAIRS, default 7), medians as ratios, inline
+# and dedicated. Prints the table and writes it, with the runs that it comes from, to testdata/bench/engine-rxe/.
 #
 # Both sides: two processes, one connection, the same sizes and as many writes in flight; the engine's ends are whole engines.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 cd "$here/../.."
-pairs=${PAIRS:-5}
+pairs=${PAIRS:-7}
 
 work=$(mktemp -d "${TMPDIR:-/tmp}/weft-bench-engine.XXXXXX")
 trap 'rm -rf "$work"' EXIT
@@ -25,8 +25,8 @@ run() {
 }
 for _ in $(seq "$pairs"); do
   for side in binding inline dedicated; do
-    run bandwidth_64KiB_MB/s $side "EngineWrite/size=65536/$side\$" 1000
-    run bandwidth_1MiB_MB/s $side "EngineWrite/size=1048576/$side\$" 100
+    run bandwidth_64KiB_MB/s $side "EngineWrite/size=65536/$side\$" 500
+    run bandwidth_1MiB_MB/s $side "EngineWrite/size=1048576/$side\$" 50
     run latency_imm_8B_us $side "EnginePingPong/$side\$" 3000
   done
 done
@@ -58,7 +58,7 @@ awk -v pairs="$pairs" '
     exit bad
   }' "$work/runs" >"$work/table"
 
-result=testdata/bench/rxe-engine/$(date -u +%Y-%m-%d).txt
+result=testdata/bench/engine-rxe/$(date -u +%Y-%m-%d).txt
 mkdir -p "$(dirname "$result")"
 {
   echo "Medians of $pairs interleaved rounds in one boot; latency is half of the round trip. Ratios: engine over binding."

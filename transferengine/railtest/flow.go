@@ -160,6 +160,22 @@ func armingAndWaiting(w *world) {
 	require.Error(w, b.rail.Wait(ended))
 }
 
+// lookingWithoutATurn has a rail that can spin see what has come, and lose nothing by that.
+func lookingWithoutATurn(w *world) {
+	a, b, atA, _ := w.pair()
+	spinner, can := b.rail.(rail.Spinner)
+	if !can {
+		return
+	}
+	for i := range 20 {
+		w.until("nothing to do", b.asleep, a)
+		a.postAll(atA, nil, withImm(a.op(rail.Write, 0, b.remote(), 0, 4), 1))
+		w.until("it is seen", func() bool { return spinner.Spin(10 * time.Microsecond) }, a)
+		require.True(w, spinner.Spin(0), "it is there until the next turn")
+		w.until("the immediate", func() bool { return len(b.immediates) == i+1 && a.idle() }, a, b)
+	}
+}
+
 func messages(w *world) {
 	a, b, atA, atB := w.pair()
 	_, err := a.rail.Send(atA, make([]byte, a.caps.MaxSend+1))

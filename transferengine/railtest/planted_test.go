@@ -33,6 +33,7 @@ type plant struct {
 	event   func(r *buggy, e rail.Event) []rail.Event // what the engine is told instead
 	turn    func(r *buggy, now time.Time, events []rail.Event) (int, time.Time)
 	arm     func(r *buggy) bool
+	spin    func(r *buggy) bool
 	wait    func(r *buggy, ctx context.Context) error
 	close   func(r *buggy) error
 	peer    func(r *buggy, id rail.PeerID) rail.PeerInfo
@@ -61,8 +62,17 @@ type buggyOpener struct {
 
 func (o buggyOpener) Open(i rail.Incarnation) (rail.Rail, error) {
 	r, err := o.opener.Open(i)
-	return &buggy{Rail: r, plant: o.plant}, err
+	b := &buggy{Rail: r, plant: o.plant}
+	if o.plant.spin != nil {
+		return spinning{b}, err
+	}
+	return b, err
 }
+
+// spinning is a buggy rail that can spin.
+type spinning struct{ *buggy }
+
+func (s spinning) Spin(time.Duration) bool { return s.plant.spin(s.buggy) }
 
 func (b *buggy) Name() string {
 	if b.plant.name != "" {

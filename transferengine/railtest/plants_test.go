@@ -222,6 +222,11 @@ func flowPlants() []plant {
 			_ = r.Rail.Wait(ctx)
 			return nil
 		}},
+		{clause: "looking without a turn", bug: "it sees nothing", spin: func(*buggy) bool { return false }},
+		{clause: "looking without a turn", bug: "it sees only once", spin: func(r *buggy) bool {
+			r.count++
+			return r.count%2 == 1
+		}},
 		{clause: "arming and waiting", bug: "room that comes back does not notify", network: simrail.Config{Immediates: 4}, arm: func(r *buggy) bool {
 			return r.Rail.Arm() && r.count == 0
 		}, wait: func(r *buggy, ctx context.Context) error {

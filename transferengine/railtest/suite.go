@@ -83,6 +83,7 @@ func clauses() []clause {
 		{"a receiver that is stopped", stoppedReceiver},
 		{"events that do not fit", eventsThatDoNotFit},
 		{"arming and waiting", armingAndWaiting},
+		{"looking without a turn", lookingWithoutATurn},
 		{"reads", reads},
 		{"atomic operations", atomics},
 		{"messages", messages},
