@@ -50,11 +50,13 @@
 //
 // # Progress
 //
-// All work of an engine is done in turns by a worker, which one goroutine at a time drives; requests reach it by a
-// bounded queue without locks. With [Inline] the goroutines that wait drive it, so that a short wait costs no switch of
-// goroutines, and a back-up goroutine takes over within a millisecond when nobody waits: a target that computes does not
-// stall its peers. Requests that nobody waits for are posted by it too, or at once by [Engine.Poll]. With [Dedicated] a
-// goroutine locked to a thread drives it. With [Manual] a test does, by [Engine.Turn] and a virtual clock. In the first two an engine that has nothing to do sleeps until its NIC wakes it.
+// All work of an engine is done in turns by a worker, which one goroutine at a time drives; requests reach it by a bounded
+// queue without locks. With [Inline] the goroutines that wait drive it, so that a short wait costs no switch of goroutines,
+// and a back-up goroutine takes over when nobody waits, within a millisecond, or four after a time in which somebody waited
+// nearly always: a target that computes does not stall its peers. A request that finds nobody driving and nothing in flight
+// is posted by its own goroutine; later ones are posted together, by whoever waits, by [Engine.Poll] or by the back-up
+// goroutine. With [Dedicated] a goroutine locked to a thread drives it. With [Manual] a test does, by [Engine.Turn] and a
+// virtual clock. In the first two an engine that has nothing to do sleeps until its NIC wakes it.
 //
 // Every wait ends with its context. After [Engine.Close] everything gives an error that wraps net.ErrClosed.
 package transferengine
