@@ -5,7 +5,7 @@
 
 // A lookup takes as long as the processor needs to get through its instructions to those of the next one, whose cache
 // misses it then overlaps with. So there are few, and no branch depends on a key: a comparison that depends on one is
-// added up from the carry flag. In Go a lookup is twice as many.
+// added up from the carry flag. A lookup in Go takes twice as many.
 //
 // BX is the key, R13 zero.
 
