@@ -65,17 +65,6 @@ func predecessor18(w *[leaf18]uint64, k uint64) int {
 	return i + atLeast(k, w[i+1])
 }
 
-// from packs the line for distances from a key that is not above the origin: the slope, and in the low byte, where it
-// says nothing, the position that is predicted for the key. Where all keys are searched, that is of the first one compared.
-func (m *model) from(key uint64) uint64 {
-	if m.slope == 0 {
-		return uint64(m.width / 3)
-	}
-	behind, _ := bits.Mul64(max(m.origin, key)-key, m.slope)
-	position := int(m.eps) + 1 - int(min(behind, maxCapacity))
-	return m.slope&^0xff | uint64(uint8(max(position, -maxCapacity)))
-}
-
 // plainModel is the model of n keys that are searched whole.
 func plainModel(n int) model { return model{width: uint16(n)} }
 
