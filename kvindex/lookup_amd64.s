@@ -197,6 +197,34 @@ found:
 	XORL w, c; \
 	ANDL $0x55555555, c
 
+// ELSE is what search and find have behind the arrays. A buffer, R10, is looked at first: its state before its keys, since slots
+// that it calls committed do not change, and of those the newest, which may delete. A slot whose words do not belong together is
+// given back.
+#define ELSE(buffered, arrays, missing, slow) \
+buffered: \
+	MOVQ  (R10), R12; \
+	MATCHES(R10, AX); \
+	COMMITTED(R12, CX); \
+	ANDL  CX, AX; \
+	JZ    arrays; \
+	BSRL  AX, CX; \
+	BTL   CX, R12; \
+	JCC   missing; \
+	SHRL  $1, CX; \
+	IMULQ size+16(FP), CX; \
+	LEAQ  const_bufferValuesAt(R10)(CX*1), SI; \
+	MOVQ  SI, value+24(FP); \
+	MOVQ  R13, slow+32(FP); \
+	RET; \
+missing: \
+	MOVQ R13, value+24(FP); \
+	MOVQ R13, slow+32(FP); \
+	RET; \
+slow: \
+	MOVQ R13, value+24(FP); \
+	MOVQ DI, slow+32(FP); \
+	RET
+
 // func descend(node unsafe.Pointer, k uint64) (at unsafe.Pointer)
 TEXT ·descend(SB), NOSPLIT, $0-24
 	MOVQ node+0(FP), SI
@@ -225,29 +253,7 @@ arrays:
 	MOVQ  SI, value+24(FP)
 	MOVQ  R13, slow+32(FP)
 	RET
-buffered:
-	MOVQ  (R10), R12 // before the keys: slots that it calls committed do not change
-	MATCHES(R10, AX)
-	COMMITTED(R12, CX)
-	ANDL  CX, AX
-	JZ    arrays
-	BSRL  AX, CX // the newest
-	BTL   CX, R12
-	JCC   missing // it deletes
-	SHRL  $1, CX
-	IMULQ size+16(FP), CX
-	LEAQ  const_bufferValuesAt(R10)(CX*1), SI
-	MOVQ  SI, value+24(FP)
-	MOVQ  R13, slow+32(FP)
-	RET
-missing:
-	MOVQ R13, value+24(FP)
-	MOVQ R13, slow+32(FP)
-	RET
-slow:
-	MOVQ R13, value+24(FP)
-	MOVQ DI, slow+32(FP)
-	RET
+	ELSE(buffered, arrays, missing, slow)
 
 // func find(node unsafe.Pointer, k uint64, size uintptr) (value, slow unsafe.Pointer)
 TEXT ·find(SB), NOSPLIT, $0-40
@@ -270,29 +276,7 @@ arrays:
 	MOVQ  SI, value+24(FP)
 	MOVQ  R13, slow+32(FP)
 	RET
-buffered:
-	MOVQ  (R10), R12 // before the keys: slots that it calls committed do not change
-	MATCHES(R10, AX)
-	COMMITTED(R12, CX)
-	ANDL  CX, AX
-	JZ    arrays
-	BSRL  AX, CX // the newest
-	BTL   CX, R12
-	JCC   missing // it deletes
-	SHRL  $1, CX
-	IMULQ size+16(FP), CX
-	LEAQ  const_bufferValuesAt(R10)(CX*1), SI
-	MOVQ  SI, value+24(FP)
-	MOVQ  R13, slow+32(FP)
-	RET
-missing:
-	MOVQ R13, value+24(FP)
-	MOVQ R13, slow+32(FP)
-	RET
-slow:
-	MOVQ R13, value+24(FP)
-	MOVQ DI, slow+32(FP)
-	RET
+	ELSE(buffered, arrays, missing, slow)
 
 // func seek(node unsafe.Pointer, k uint64, size uintptr, p *spot) (slow unsafe.Pointer)
 TEXT ·seek(SB), NOSPLIT, $0-40
