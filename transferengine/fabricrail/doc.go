@@ -4,9 +4,10 @@
 // # Connections
 //
 // A rail is one endpoint, which serves all peers. Two rails make a connection by messages between their endpoints: a
-// hello is sent again until it is answered, both ends may call at once, and a rail may connect to itself. A hello must have the random key of the rail's address, and an answer the random number of
-// the hello, so what was not given these can neither make nor break a connection; there is no other authentication yet. Both
-// ends are in each other's address vector before the first write.
+// hello is sent again until it is answered, both ends may call at once, and a rail may connect to itself. A hello must
+// have the random key of the rail's address, and an answer the random number of the hello, so what was not given these
+// can neither make nor break a connection; there is no other authentication yet. Both ends are in each other's address
+// vector before the first write.
 //
 // # Immediates
 //

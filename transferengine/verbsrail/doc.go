@@ -21,12 +21,12 @@
 //
 // # Failure
 //
-// A peer is lost when the transport gives up (retry_cnt 6 at 67 ms: about half a second on soft-RoCE and up to four times
-// that elsewhere), when the kernel says that its process ended, if it is on the same host, or, elsewhere, when nothing
-// came from it for Config.PeerTimeout; heartbeats see to it that something comes, also when both ends only wait. Its queue pair for writes is
-// moved to the error state, drained and destroyed; what does not come back within Config.DrainTimeout is reported as flushed
-// then. After that the peer is told, if it can be, that nothing lands here any more; where operations of this end may still
-// land there its own word is awaited, for as long again.
+// A peer is lost when the transport gives up (retry_cnt 6 at 67 ms: about half a second on soft-RoCE and up to four
+// times that elsewhere), when the kernel says that its process ended, if it is on the same host, or, elsewhere, when
+// nothing came from it for Config.PeerTimeout; heartbeats see to it that something comes, also when both ends only
+// wait. Its queue pair for writes is moved to the error state, drained and destroyed; what does not come back within
+// Config.DrainTimeout is reported as flushed then. After that the peer is told, if it can be, that nothing lands here
+// any more; where operations of this end may still land there its own word is awaited, for as long again.
 //
 // After a write that the peer's NIC refused, its error wraps [rail.ErrAccess]. The kernel takes a dying process's memory
 // away before its queue pairs, so that may also be how a peer's death looks.
