@@ -419,10 +419,11 @@ func TestADriverLooksInsteadOfTurning(t *testing.T) {
 			require.NoError(t, p.b.Counter(1).Wait(ctx, 1, p.toA))
 			require.NoError(t, tr.Wait(ctx))
 		}
-		require.Positive(t, b.spins.Load())
 		b.awaitSleep()
 		before, turns := b.spins.Load(), p.b.Stats().Turns
 		_ = p.b.Counter(1).Wait(rdmatest.Context(t, 50*time.Millisecond), 1, p.toA)
+		// The traffic alone may leave an inline driver nothing to look for, and a dedicated one is asleep by now.
+		require.Positive(t, b.spins.Load())
 		require.Less(t, p.b.Stats().Turns-turns, uint64(10+(b.spins.Load()-before)/2))
 	})
 }

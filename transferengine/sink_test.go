@@ -79,7 +79,10 @@ func (s *sink) Turn(_ time.Time, events []rail.Event) (int, time.Time) {
 func toSink(t testing.TB, driven bool) *pair { return toRail(t, &sink{}, driven) }
 
 func toRail(t testing.TB, s *sink, driven bool) *pair {
-	config := transferengine.Config{Rails: []rail.Opener{s}, CloseTimeout: 10 * time.Millisecond}
+	config := transferengine.Config{Rails: []rail.Opener{s}}
+	if s.stubborn {
+		config.CloseTimeout = 10 * time.Millisecond
+	}
 	open := transferengine.OpenUndriven
 	if driven {
 		open = transferengine.Open
