@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+	"time"
 	"unsafe"
 
 	"github.com/stretchr/testify/require"
@@ -204,6 +205,7 @@ func TestMatchesComparesWholeKeys(t *testing.T) {
 }
 
 // TestChangingSlots reads through slots that somebody has been stopped from changing, with another leaf's words in them.
+// Whoever believes these words may go round in circles.
 func TestChangingSlots(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
@@ -220,25 +222,44 @@ func TestChangingSlots(t *testing.T) {
 	x.root.Load().walkSlots(func(s, next *slot[uint64]) {
 		s.shown, s.keys, s.values, s.buffer, s.slope = nil, next.keys, next.values, next.buffer, next.slope
 	})
-	got, crashed := x.answers(most)
+	var got string
+	var crashed bool
+	ends(t, "gets, floors and a scan through slots that are being changed", func() { got, crashed = x.answers(most) })
 	require.False(t, crashed)
 	require.Equal(t, want, got)
 	for k := range keys {
 		keys[k] = uint64(k)
 	}
-	x.GetBatch(keys, values, found)
+	ends(t, "GetBatch through slots that are being changed", func() { x.GetBatch(keys, values, found) })
 	for k := range keys {
 		v, ok := x.Get(uint64(k))
 		require.Equal(t, ok, found[k])
 		require.Equal(t, v, values[k])
 	}
-	for k := range uint64(most) {
-		x.Put(k, k)
-	}
+	ends(t, "puts through slots that are being changed", func() {
+		for k := range uint64(most) {
+			x.Put(k, k)
+		}
+	})
 	require.Equal(t, most, x.Len())
 	for k := range uint64(most) {
 		v, ok := x.Get(k)
 		require.True(t, ok && v == k)
+	}
+}
+
+// ends fails the test where a call that takes milliseconds has not returned in 20 s, and says what it is.
+func ends(t *testing.T, what string, call func()) {
+	t.Helper()
+	over := make(chan struct{})
+	go func() {
+		defer close(over)
+		call()
+	}()
+	select {
+	case <-over:
+	case <-time.After(20 * time.Second):
+		require.FailNow(t, "still waiting for "+what)
 	}
 }
 
