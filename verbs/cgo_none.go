@@ -91,8 +91,8 @@ func cMulticast(unsafe.Pointer, *GID, uint16, bool) error                       
 func cQPFailure(unsafe.Pointer, *failure) bool                                      { return false }
 func cQPCrossings(unsafe.Pointer) uint64                                            { return 0 }
 func cSetMaxMessage(unsafe.Pointer, uint32)                                         {}
-func cPostSend(unsafe.Pointer, []SendWR, []SGE) (int, int)                          { return 0, 0 }
-func cPostRecv(unsafe.Pointer, []RecvWR, []SGE) (int, int)                          { return 0, 0 }
+func cPostSend(unsafe.Pointer, []SendWR, []SGE, *post)                              {}
+func cPostRecv(unsafe.Pointer, []RecvWR, []SGE, *post)                              {}
 func cPostMark(unsafe.Pointer, bool, uint64, AHRef) int                             { return 0 }
 func cBindMW(unsafe.Pointer, unsafe.Pointer, unsafe.Pointer, *mwBind) (uint32, int) { return 0, 0 }
 func cCreateSRQ(unsafe.Pointer, *srqAttr) (unsafe.Pointer, error)                   { return nil, errNone }
@@ -100,11 +100,11 @@ func cDestroySRQ(unsafe.Pointer) error                                          
 func cRawSRQ(unsafe.Pointer) unsafe.Pointer                                         { return nil }
 func cModifySRQ(unsafe.Pointer, *srqAttr, uint32) error                             { return errNone }
 func cQuerySRQ(unsafe.Pointer) (srqAttr, error)                                     { return srqAttr{}, errNone }
-func cPostSRQRecv(unsafe.Pointer, []RecvWR, []SGE) (int, int)                       { return 0, 0 }
+func cPostSRQRecv(unsafe.Pointer, []RecvWR, []SGE, *post)                           {}
 func cCreateTemplate(int) (unsafe.Pointer, error)                                   { return nil, errNone }
 func cDestroyTemplate(unsafe.Pointer)                                               {}
 func cAddPrepared(unsafe.Pointer, unsafe.Pointer, *SendWR, uint32) int              { return 0 }
-func cPostTemplate(unsafe.Pointer, []Patch) (int, int)                              { return 0, 0 }
+func cPostTemplate(unsafe.Pointer, []Patch, *post)                                  {}
 func cTemplateCrossings(unsafe.Pointer) uint64                                      { return 0 }
 func dupCloseOnExec(int) (int, error)                                               { return 0, errNone }
 func cQueryGID(unsafe.Pointer, uint32, uint32) (gidEntry, error)                    { return gidEntry{}, errNone }

@@ -29,6 +29,8 @@ const (
 	_ = C.sizeof_struct_weft_wc - unsafe.Sizeof(WC{})
 	_ = unsafe.Sizeof(Patch{}) - C.sizeof_struct_weft_patch
 	_ = C.sizeof_struct_weft_patch - unsafe.Sizeof(Patch{})
+	_ = unsafe.Sizeof(post{}) - C.sizeof_struct_weft_post
+	_ = C.sizeof_struct_weft_post - unsafe.Sizeof(post{})
 	_ = unsafe.Sizeof(failure{}) - C.sizeof_struct_weft_failure
 	_ = C.sizeof_struct_weft_failure - unsafe.Sizeof(failure{})
 	_ = unsafe.Sizeof(qpLimits{}) - C.sizeof_struct_weft_qp_limits
@@ -170,20 +172,14 @@ func cSetMaxMessage(qp unsafe.Pointer, bytes uint32) {
 	C.weft_qp_set_max_message((*C.struct_weft_qp)(qp), C.uint32_t(bytes))
 }
 
-func cPostSend(qp unsafe.Pointer, wrs []SendWR, sges []SGE) (accepted, result int) {
-	var p C.struct_weft_posted
-	C.weft_qp_post_send(handle(qp),
-		(*C.struct_weft_send_wr)(unsafe.Pointer(unsafe.SliceData(wrs))), C.uint32_t(len(wrs)),
-		(*C.struct_weft_sge)(unsafe.Pointer(unsafe.SliceData(sges))), C.uint32_t(len(sges)), &p)
-	return int(p.accepted), int(p.result)
+func cPostSend(qp unsafe.Pointer, wrs []SendWR, sges []SGE, p *post) {
+	C.weft_qp_post_send(handle(qp), (*C.struct_weft_send_wr)(unsafe.Pointer(unsafe.SliceData(wrs))),
+		(*C.struct_weft_sge)(unsafe.Pointer(unsafe.SliceData(sges))), (*C.struct_weft_post)(unsafe.Pointer(p)))
 }
 
-func cPostRecv(qp unsafe.Pointer, wrs []RecvWR, sges []SGE) (accepted, result int) {
-	var p C.struct_weft_posted
-	C.weft_qp_post_recv(handle(qp),
-		(*C.struct_weft_recv_wr)(unsafe.Pointer(unsafe.SliceData(wrs))), C.uint32_t(len(wrs)),
-		(*C.struct_weft_sge)(unsafe.Pointer(unsafe.SliceData(sges))), C.uint32_t(len(sges)), &p)
-	return int(p.accepted), int(p.result)
+func cPostRecv(qp unsafe.Pointer, wrs []RecvWR, sges []SGE, p *post) {
+	C.weft_qp_post_recv(handle(qp), (*C.struct_weft_recv_wr)(unsafe.Pointer(unsafe.SliceData(wrs))),
+		(*C.struct_weft_sge)(unsafe.Pointer(unsafe.SliceData(sges))), (*C.struct_weft_post)(unsafe.Pointer(p)))
 }
 
 func cPostMark(qp unsafe.Pointer, recv bool, id uint64, ah AHRef) int {
@@ -223,12 +219,9 @@ func cQuerySRQ(srq unsafe.Pointer) (a srqAttr, err error) {
 	return a, errno("ibv_query_srq", rc)
 }
 
-func cPostSRQRecv(srq unsafe.Pointer, wrs []RecvWR, sges []SGE) (accepted, result int) {
-	var p C.struct_weft_posted
-	C.weft_srq_post_recv(handle(srq),
-		(*C.struct_weft_recv_wr)(unsafe.Pointer(unsafe.SliceData(wrs))), C.uint32_t(len(wrs)),
-		(*C.struct_weft_sge)(unsafe.Pointer(unsafe.SliceData(sges))), C.uint32_t(len(sges)), &p)
-	return int(p.accepted), int(p.result)
+func cPostSRQRecv(srq unsafe.Pointer, wrs []RecvWR, sges []SGE, p *post) {
+	C.weft_srq_post_recv(handle(srq), (*C.struct_weft_recv_wr)(unsafe.Pointer(unsafe.SliceData(wrs))),
+		(*C.struct_weft_sge)(unsafe.Pointer(unsafe.SliceData(sges))), (*C.struct_weft_post)(unsafe.Pointer(p)))
 }
 
 func cCreateTemplate(n int) (unsafe.Pointer, error) {
@@ -246,11 +239,9 @@ func cAddPrepared(t, qp unsafe.Pointer, wr *SendWR, lkey uint32) (result int) {
 		(*C.struct_weft_send_wr)(unsafe.Pointer(wr)), C.uint32_t(lkey)))
 }
 
-func cPostTemplate(t unsafe.Pointer, patches []Patch) (accepted, result int) {
-	var p C.struct_weft_posted
-	C.weft_template_post(handle(t),
-		(*C.struct_weft_patch)(unsafe.Pointer(unsafe.SliceData(patches))), C.uint32_t(len(patches)), &p)
-	return int(p.accepted), int(p.result)
+func cPostTemplate(t unsafe.Pointer, patches []Patch, p *post) {
+	C.weft_template_post(handle(t), (*C.struct_weft_patch)(unsafe.Pointer(unsafe.SliceData(patches))),
+		(*C.struct_weft_post)(unsafe.Pointer(p)))
 }
 
 func cTemplateCrossings(t unsafe.Pointer) uint64 {

@@ -164,7 +164,7 @@ func (d *drain) post(queue int) (bool, error) {
 	case syscall.ENOMEM:
 		return false, nil
 	default:
-		return false, qp.postError(op, result, 0, 1, 0)
+		return false, qp.postError(op, &post{n: 1, result: int32(result)})
 	}
 }
 

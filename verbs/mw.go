@@ -110,7 +110,7 @@ func (qp *QP) BindMW(mw *MW, cfg BindConfig) (rkey uint32, err error) {
 	bind := mwBind{cfg.ID, cfg.Addr, cfg.Length, uint32(cfg.Access), uint32(cfg.Flags)}
 	rkey, result := cBindMW(qp.ptr, mw.ptr, cfg.MR.ptr, &bind)
 	if result != 0 {
-		return 0, qp.postError("ibv_bind_mw", result, 0, 1, 0)
+		return 0, qp.postError("ibv_bind_mw", &post{n: 1, result: int32(result)})
 	}
 	mw.rkey.Store(rkey)
 	return rkey, nil

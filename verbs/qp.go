@@ -281,12 +281,13 @@ func (qp *QP) Raw() unsafe.Pointer { return cRawQP(qp.ptr) }
 //
 //	int ibv_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr)
 func (qp *QP) PostSend(wrs []SendWR, sges []SGE) (accepted int, err error) {
-	accepted, result := cPostSend(qp.ptr, wrs, sges)
+	p := post{n: uint32(len(wrs)), numSGE: uint32(len(sges))}
+	cPostSend(qp.ptr, wrs, sges, &p)
 	runtime.KeepAlive(qp)
-	if result != 0 {
-		return qp.refused("ibv_post_send", result, accepted, len(wrs), len(sges))
+	if p.result != 0 {
+		return p.taken(), qp.postError("ibv_post_send", &p)
 	}
-	return accepted, nil
+	return int(p.accepted), nil
 }
 
 // PostRecv posts receives, as [QP.PostSend] does sends.
@@ -295,12 +296,13 @@ func (qp *QP) PostSend(wrs []SendWR, sges []SGE) (accepted int, err error) {
 //
 //	int ibv_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr)
 func (qp *QP) PostRecv(wrs []RecvWR, sges []SGE) (accepted int, err error) {
-	accepted, result := cPostRecv(qp.ptr, wrs, sges)
+	p := post{n: uint32(len(wrs)), numSGE: uint32(len(sges))}
+	cPostRecv(qp.ptr, wrs, sges, &p)
 	runtime.KeepAlive(qp)
-	if result != 0 {
-		return qp.refused("ibv_post_recv", result, accepted, len(wrs), len(sges))
+	if p.result != 0 {
+		return p.taken(), qp.postError("ibv_post_recv", &p)
 	}
-	return accepted, nil
+	return int(p.accepted), nil
 }
 
 // failure is struct weft_failure.
@@ -326,14 +328,4 @@ func (qp *QP) cause() error {
 		return nil
 	}
 	return &CompletionError{ID: f.id, QPN: qp.num, Status: WCStatus(f.status), VendorErr: f.vendorErr}
-}
-
-// refused is the outcome of a post that did not take all. What the shim refused was not posted at all; accepted is then
-// the index of the bad work request.
-func (qp *QP) refused(op string, result, accepted, n, sges int) (int, error) {
-	err := qp.postError(op, result, accepted, n, sges)
-	if result < 0 {
-		accepted = 0
-	}
-	return accepted, err
 }

@@ -158,14 +158,11 @@ func (srq *SRQ) PostRecv(wrs []RecvWR, sges []SGE) (accepted int, err error) {
 	if len(wrs) == 0 {
 		return 0, nil
 	}
-	accepted, result := cPostSRQRecv(srq.ptr, wrs, sges)
-	if result == 0 {
-		return accepted, nil
+	p := post{n: uint32(len(wrs)), numSGE: uint32(len(sges))}
+	cPostSRQRecv(srq.ptr, wrs, sges, &p)
+	if p.result != 0 {
+		limits := qpLimits{maxRecvSGE: uint32(srq.Config().MaxSGE)}
+		err = limits.postError("SRQ", "ibv_post_srq_recv", &p)
 	}
-	limits := qpLimits{maxRecvSGE: uint32(srq.Config().MaxSGE)}
-	err = limits.postError("SRQ", "ibv_post_srq_recv", result, accepted, len(wrs), len(sges))
-	if result < 0 {
-		accepted = 0
-	}
-	return accepted, err
+	return p.taken(), err
 }

@@ -71,16 +71,17 @@ func NewTemplate(parts ...TemplatePart) (*Template, error) {
 }
 
 func (t *Template) prepare() error {
-	at := 0
+	p := post{n: uint32(t.n), numSGE: uint32(t.n)}
 	for i, part := range t.parts {
 		if err := t.holds[i].Init("template", &part.QP.life, func() error { return nil }); err != nil {
 			return err
 		}
 		for k := range part.WRs {
 			if result := cAddPrepared(t.ptr, part.QP.ptr, &part.WRs[k], part.LKey); result != 0 {
-				return part.QP.postError("prepare template", result, at, t.n, t.n)
+				p.result = int32(result)
+				return part.QP.postError("prepare template", &p)
 			}
-			at++
+			p.accepted++
 		}
 	}
 	return nil
@@ -109,28 +110,29 @@ func (t *Template) Len() int { return t.n }
 //
 // Unlike other calls a template is for one goroutine at a time: a post during another gives EBUSY and posts nothing.
 func (t *Template) Post(patches []Patch) (accepted int, err error) {
-	accepted, result := cPostTemplate(t.ptr, patches)
+	p := post{n: uint32(len(patches))}
+	cPostTemplate(t.ptr, patches, &p)
 	runtime.KeepAlive(t)
-	if result == 0 {
-		return accepted, nil
+	if p.result != 0 {
+		return p.taken(), t.postError(patches, &p)
 	}
-	return t.refused(patches, result, accepted)
+	return int(p.accepted), nil
 }
 
-// refused is the outcome of a post that did not take all, as of QP.refused.
-func (t *Template) refused(patches []Patch, result, accepted int) (int, error) {
-	if result == -badClosed {
+// postError is why a post was not taken as a whole, as of a queue pair.
+func (t *Template) postError(patches []Patch, p *post) error {
+	if p.result == -badClosed {
 		if err := t.life.Enter(); err != nil {
-			return 0, err
+			return err
 		}
 		t.life.Exit()
-		return 0, fmt.Errorf("verbs: template: another goroutine posts it: %w", syscall.EBUSY)
+		return fmt.Errorf("verbs: template: another goroutine posts it: %w", syscall.EBUSY)
 	}
-	if result == -badPatch {
-		return 0, invalid("template: patch %d of %d has index %d: %d are prepared, and indexes must increase; nothing was posted",
-			accepted, len(patches), patches[accepted].Index, t.n)
+	if p.result == -badPatch {
+		return invalid("template: patch %d of %d has index %d: %d are prepared, and indexes must increase; nothing was posted",
+			p.accepted, p.n, patches[p.accepted].Index, t.n)
 	}
-	qp, index := t.parts[0].QP, int(patches[accepted].Index)
+	qp, index := t.parts[0].QP, int(patches[p.accepted].Index)
 	for _, part := range t.parts {
 		qp = part.QP
 		if index < len(part.WRs) {
@@ -138,5 +140,5 @@ func (t *Template) refused(patches []Patch, result, accepted int) (int, error) {
 		}
 		index -= len(part.WRs)
 	}
-	return qp.refused("ibv_post_send", result, accepted, len(patches), 0)
+	return qp.postError("ibv_post_send", p)
 }

@@ -90,16 +90,32 @@ const (
 	badPatch
 )
 
-// postError turns a shim's result for a batch, of which the driver took the first accepted, into an error.
-func (qp *QP) postError(op string, result int, accepted, n, sges int) error {
+// post is struct weft_post.
+type post struct {
+	n, numSGE uint32
+	result    int32
+	accepted  uint32
+}
+
+// taken is how many work requests were posted. What the shim refused was not posted at all; accepted is then the index of
+// the bad one.
+func (p *post) taken() int {
+	if p.result < 0 {
+		return 0
+	}
+	return int(p.accepted)
+}
+
+// postError is why a post was not taken as a whole.
+func (qp *QP) postError(op string, p *post) error {
 	object := fmt.Sprintf("QP %d", qp.num)
-	if result == -badClosed {
+	if p.result == -badClosed {
 		return &closedError{object}
 	}
-	if result == -badFailed {
+	if p.result == -badFailed {
 		return fmt.Errorf("%s takes no more posts, it failed: %w", object, qp.cause())
 	}
-	return qp.limits.postError(object, op, result, accepted, n, sges)
+	return qp.limits.postError(object, op, p)
 }
 
 // closedError is a post to a closed queue pair: the one use of a closed object that is found in C.
@@ -110,23 +126,23 @@ func (e *closedError) Error() string { return e.object + " is closed" }
 // Unwrap returns net.ErrClosed.
 func (e *closedError) Unwrap() error { return net.ErrClosed }
 
-func (l *qpLimits) postError(object, op string, result int, accepted, n, sges int) error {
-	if result > 0 {
-		errno := syscall.Errno(result)
+func (l *qpLimits) postError(object, op string, p *post) error {
+	if p.result > 0 {
+		errno := syscall.Errno(p.result)
 		err := error(&Error{Op: op, Err: errno})
 		if errno == syscall.ENOMEM {
 			err = fmt.Errorf("%w: %w", ErrQueueFull, err) // that is what drivers mean by it
 		}
-		return fmt.Errorf("%s: work request %d of %d: %w", object, accepted, n, err)
+		return fmt.Errorf("%s: work request %d of %d: %w", object, p.accepted, p.n, err)
 	}
 	var reason string
-	switch -result {
+	switch -p.result {
 	case badOpcode:
 		reason = fmt.Sprintf("a %v queue pair has no such opcode", QPType(l.typ))
 	case badNumSGE:
 		reason = fmt.Sprintf("more scatter/gather entries than a send (%d) or receive (%d) may have", l.maxSendSGE, l.maxRecvSGE)
 	case badSGEList:
-		reason = fmt.Sprintf("the %d scatter/gather entries are not as many as the work requests name", sges)
+		reason = fmt.Sprintf("the %d scatter/gather entries are not as many as the work requests name", p.numSGE)
 	case badInline:
 		reason = fmt.Sprintf("more inline data than %d bytes, or inline with something that fetches", l.maxInline)
 	case badLength:
@@ -138,5 +154,5 @@ func (l *qpLimits) postError(object, op string, result int, accepted, n, sges in
 	case badUnsignaled:
 		reason = fmt.Sprintf("the queue of %d would be full of requests without SendSignaled, and never empty again", l.maxSendWR)
 	}
-	return invalid("%s: work request %d of %d: %s; nothing was posted", object, accepted, n, reason)
+	return invalid("%s: work request %d of %d: %s; nothing was posted", object, p.accepted, p.n, reason)
 }

@@ -235,10 +235,11 @@ struct weft_qp_attr {
 };
 
 /*
- * What became of a post: result is 0; a positive errno of the driver; or a negative enum weft_bad_wr for
- * the work request after the accepted ones, in which case nothing was posted.
+ * How much a post has, and what became of it: result is 0; a positive errno of the driver; or a negative enum
+ * weft_bad_wr for the work request after the accepted ones, in which case nothing was posted.
  */
-struct weft_posted {
+struct weft_post {
+    uint32_t n, num_sge; /* work requests; entries, of all of them */
     int32_t result;
     uint32_t accepted; /* how many the driver took, from the first on */
 };

@@ -119,18 +119,18 @@ typedef int post(struct weft_qp *qp, const struct batch *b, uint32_t *accepted);
 
 static inline int post_sends(struct weft_qp *qp, const struct batch *b, uint32_t *accepted)
 {
-    struct weft_posted posted;
-    weft_qp_post_send((weft_handle)qp, b->sends, b->n, b->sges, b->num_sge, &posted);
-    *accepted = posted.accepted;
-    return posted.result;
+    struct weft_post post = {.n = b->n, .num_sge = b->num_sge};
+    weft_qp_post_send((weft_handle)qp, b->sends, b->sges, &post);
+    *accepted = post.accepted;
+    return post.result;
 }
 
 static inline int post_recvs(struct weft_qp *qp, const struct batch *b, uint32_t *accepted)
 {
-    struct weft_posted posted;
-    weft_qp_post_recv((weft_handle)qp, b->recvs, b->n, b->sges, b->num_sge, &posted);
-    *accepted = posted.accepted;
-    return posted.result;
+    struct weft_post post = {.n = b->n, .num_sge = b->num_sge};
+    weft_qp_post_recv((weft_handle)qp, b->recvs, b->sges, &post);
+    *accepted = post.accepted;
+    return post.result;
 }
 
 #define FOR_BOTH(check)                                                                                                \

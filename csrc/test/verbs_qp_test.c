@@ -91,15 +91,15 @@ static struct weft_qp *create(void)
 
 static void check_destroyed(struct weft_qp *qp)
 {
-    struct weft_posted posted = {.accepted = 99};
+    struct weft_post post = {0};
 
     CHECK_EQ(weft_qp_destroy(qp), 0);
     CHECK_EQ(driver.pairs, 0);
-    weft_qp_post_send((weft_handle)qp, NULL, 0, NULL, 0, &posted);
-    CHECK_EQ(posted.result, -WEFT_BAD_CLOSED);
-    weft_qp_post_recv((weft_handle)qp, NULL, 0, NULL, 0, &posted);
-    CHECK_EQ(posted.result, -WEFT_BAD_CLOSED);
-    CHECK_EQ(posted.accepted, 0);
+    weft_qp_post_send((weft_handle)qp, NULL, NULL, &post);
+    CHECK_EQ(post.result, -WEFT_BAD_CLOSED);
+    weft_qp_post_recv((weft_handle)qp, NULL, NULL, &post);
+    CHECK_EQ(post.result, -WEFT_BAD_CLOSED);
+    CHECK_EQ(post.accepted, 0);
     weft_qp_free(qp);
 }
 

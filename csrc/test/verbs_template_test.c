@@ -5,10 +5,10 @@ enum { PREPARED = 6, FIRST = 4 }; /* the first 4 are for one queue pair */
 
 static int post_patches(struct weft_template *t, const struct weft_patch *patches, uint32_t n, uint32_t *accepted)
 {
-    struct weft_posted posted;
-    weft_template_post((weft_handle)t, patches, n, &posted);
-    *accepted = posted.accepted;
-    return posted.result;
+    struct weft_post post = {.n = n};
+    weft_template_post((weft_handle)t, patches, &post);
+    *accepted = post.accepted;
+    return post.result;
 }
 
 static struct weft_qp qps[2];

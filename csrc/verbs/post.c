@@ -256,18 +256,16 @@ static __attribute__((noinline)) int weft_post_many(struct weft_qp *qp, const st
 }
 
 /* A single request is the most frequent post, and the one whose own cost shows: its code is compiled apart. */
-void weft_qp_post_send(weft_handle handle, const struct weft_send_wr *wrs, uint32_t n, const struct weft_sge *sges,
-                       uint32_t num_sge, struct weft_posted *posted)
+void weft_qp_post_send(weft_handle handle, const struct weft_send_wr *wrs, const struct weft_sge *sges,
+                       struct weft_post *post)
 {
     struct weft_qp *qp = (struct weft_qp *)handle;
     struct ibv_send_wr one;
-    uint32_t accepted = 0;
     weft_crossed(&qp->crossings);
     weft_lock(&qp->lock);
-    int rc = n == 1 ? weft_post_chained(qp, wrs, 1, sges, num_sge, &one, &accepted)
-                    : weft_post_many(qp, wrs, n, sges, num_sge, &accepted);
+    post->result = post->n == 1 ? weft_post_chained(qp, wrs, 1, sges, post->num_sge, &one, &post->accepted)
+                                : weft_post_many(qp, wrs, post->n, sges, post->num_sge, &post->accepted);
     weft_unlock(&qp->lock);
-    *posted = (struct weft_posted){.result = rc, .accepted = accepted};
 }
 
 int weft_qp_post_mark(struct weft_qp *qp, int recv, uint64_t id, uint64_t ah)
@@ -355,18 +353,17 @@ static int weft_post_recvs(struct ibv_qp *qp, struct ibv_srq *srq, const struct 
     return 0;
 }
 
-void weft_qp_post_recv(weft_handle handle, const struct weft_recv_wr *wrs, uint32_t n, const struct weft_sge *sges,
-                       uint32_t num_sge, struct weft_posted *posted)
+void weft_qp_post_recv(weft_handle handle, const struct weft_recv_wr *wrs, const struct weft_sge *sges,
+                       struct weft_post *post)
 {
     struct weft_qp *qp = (struct weft_qp *)handle;
-    uint32_t accepted = 0;
     weft_crossed(&qp->crossings);
     weft_lock(&qp->lock);
     int rc = -(int)qp->refuses;
     if (rc == 0)
-        rc = -weft_check_recvs(wrs, n, num_sge, qp->limits.max_recv_sge, &accepted);
+        rc = -weft_check_recvs(wrs, post->n, post->num_sge, qp->limits.max_recv_sge, &post->accepted);
     if (rc == 0)
-        rc = weft_post_recvs(qp->qp, NULL, wrs, n, sges, &accepted);
+        rc = weft_post_recvs(qp->qp, NULL, wrs, post->n, sges, &post->accepted);
     weft_unlock(&qp->lock);
-    *posted = (struct weft_posted){.result = rc, .accepted = accepted};
+    post->result = rc;
 }

@@ -155,10 +155,10 @@ int weft_qp_failure(struct weft_qp *qp, struct weft_failure *failure);
 uint64_t weft_qp_crossings(struct weft_qp *qp);
 
 /* Posting (post.c): n work requests, wrs[i] with the next wrs[i].num_sge of the num_sge entries of sges. */
-void weft_qp_post_send(weft_handle qp, const struct weft_send_wr *wrs, uint32_t n, const struct weft_sge *sges,
-                       uint32_t num_sge, struct weft_posted *posted);
-void weft_qp_post_recv(weft_handle qp, const struct weft_recv_wr *wrs, uint32_t n, const struct weft_sge *sges,
-                       uint32_t num_sge, struct weft_posted *posted);
+void weft_qp_post_send(weft_handle qp, const struct weft_send_wr *wrs, const struct weft_sge *sges,
+                       struct weft_post *post);
+void weft_qp_post_recv(weft_handle qp, const struct weft_recv_wr *wrs, const struct weft_sge *sges,
+                       struct weft_post *post);
 
 /*
  * Posts a send or receive without bytes that completes after everything before it in its queue, also where the queue
@@ -176,8 +176,8 @@ int weft_srq_destroy(struct weft_srq *srq);
 void *weft_srq_raw(struct weft_srq *srq);
 int weft_srq_modify(struct weft_srq *srq, const struct weft_srq_attr *attr, uint32_t mask); /* enum ibv_srq_attr_mask */
 int weft_srq_query(struct weft_srq *srq, struct weft_srq_attr *attr);
-void weft_srq_post_recv(weft_handle srq, const struct weft_recv_wr *wrs, uint32_t n, const struct weft_sge *sges,
-                        uint32_t num_sge, struct weft_posted *posted);
+void weft_srq_post_recv(weft_handle srq, const struct weft_recv_wr *wrs, const struct weft_sge *sges,
+                        struct weft_post *post);
 
 /*
  * Templates (template.c). Requests are added in order, those of one queue pair together; weft_template_add returns the
@@ -190,7 +190,7 @@ void weft_template_destroy(struct weft_template *t);
 /* Posts may be called until this; they are refused with WEFT_BAD_CLOSED after the above, and during another post. */
 void weft_template_free(struct weft_template *t);
 int weft_template_add(struct weft_template *t, struct weft_qp *qp, const struct weft_send_wr *wr, uint32_t lkey);
-void weft_template_post(weft_handle t, const struct weft_patch *patches, uint32_t n, struct weft_posted *posted);
+void weft_template_post(weft_handle t, const struct weft_patch *patches, struct weft_post *post);
 uint64_t weft_template_crossings(struct weft_template *t);
 
 #endif

@@ -51,13 +51,11 @@ int weft_srq_query(struct weft_srq *srq, struct weft_srq_attr *out)
     return rc;
 }
 
-void weft_srq_post_recv(weft_handle handle, const struct weft_recv_wr *wrs, uint32_t n, const struct weft_sge *sges,
-                        uint32_t num_sge, struct weft_posted *posted)
+void weft_srq_post_recv(weft_handle handle, const struct weft_recv_wr *wrs, const struct weft_sge *sges,
+                        struct weft_post *post)
 {
     struct weft_srq *srq = (struct weft_srq *)handle;
-    uint32_t accepted = 0;
-    int rc = -weft_check_recvs(wrs, n, num_sge, srq->max_sge, &accepted);
-    if (rc == 0)
-        rc = weft_post_recvs(NULL, srq->srq, wrs, n, sges, &accepted);
-    *posted = (struct weft_posted){.result = rc, .accepted = accepted};
+    post->result = -weft_check_recvs(wrs, post->n, post->num_sge, srq->max_sge, &post->accepted);
+    if (post->result == 0)
+        post->result = weft_post_recvs(NULL, srq->srq, wrs, post->n, sges, &post->accepted);
 }

@@ -186,13 +186,13 @@ static int weft_post_patches(struct weft_template *t, const struct weft_patch *p
     return rc;
 }
 
-void weft_template_post(weft_handle handle, const struct weft_patch *patches, uint32_t n, struct weft_posted *posted)
+void weft_template_post(weft_handle handle, const struct weft_patch *patches, struct weft_post *post)
 {
     struct weft_template *t = (struct weft_template *)handle;
-    *posted = (struct weft_posted){.result = -WEFT_BAD_CLOSED};
+    post->result = -WEFT_BAD_CLOSED;
     if (__atomic_exchange_n(&t->busy, 1, __ATOMIC_ACQUIRE) != 0)
         return;
     weft_crossed(&t->crossings);
-    posted->result = weft_post_patches(t, patches, n, &posted->accepted);
+    post->result = weft_post_patches(t, patches, post->n, &post->accepted);
     weft_unlock(&t->busy);
 }
