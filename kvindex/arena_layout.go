@@ -76,6 +76,28 @@ func (h head) count() int         { return int(h >> 8 & 0xff) }
 func (h head) words() int         { return int(h>>16&0xffff) * lineWords }
 func (h head) generation() uint64 { return uint64(h >> 32) }
 
+// possible tells whether a block of an arena can begin like this.
+func (h head) possible() bool {
+	least, most := 0, maxCapacity
+	switch h.kind() {
+	case kindInner:
+		least, most = 1, maxSegments
+	case kindSegment:
+		least = 1
+	case kindLeaf:
+	case kindBuffer:
+		most = 0
+	default:
+		return false
+	}
+	return h.count() >= least && h.count() <= most && h.words() == blockWords(h.kind(), h.count())
+}
+
+// fits tells whether every window of a model is within n keys.
+func (m *model) fits(n int) bool {
+	return int(m.limit)+int(m.width) == n && (m.width > 0 || n == 0)
+}
+
 // shape packs the small fields of a model.
 func (m *model) shape() uint64 {
 	return uint64(m.limit) | uint64(m.width)<<16 | uint64(m.eps)<<32

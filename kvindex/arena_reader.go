@@ -17,12 +17,14 @@ type Memory interface {
 }
 
 // ErrMoved is wrapped by the errors of a lookup that met a block which was freed or written over while it was being
-// read. It is the normal price of reading memory whose owner does not know about the reader: start over.
+// read. It is the normal price of reading memory whose owner does not know about the reader: start over, but not for ever,
+// since memory that is no arena's looks the same.
 var ErrMoved = errors.New("kvindex: block was replaced while it was read")
 
 // Lookup searches an arena through a Memory. What it reads of a block counts only if the block's header, with its
 // generation, and the slot that led to it are the same afterwards: the owner clears a header before it reuses a block, and
 // frees a block after those that refer to it. So memory that is reused meanwhile gives ErrMoved and never a wrong answer.
+// Whatever the memory holds, a lookup ends after at most 2048 reads, and each of them is of an offset that Memory checks.
 func Lookup(m Memory, k uint64) (value uint64, ok bool, err error) {
 	w := walker{memory: m, check: true}
 	p, err := w.descend(k)
@@ -59,8 +61,8 @@ func (w walker) open(slot, at uint64, kinds ...int) (b arenaBlock, err error) {
 		return b, err
 	}
 	b.head = head(b.line[0])
-	if !slices.Contains(kinds, b.head.kind()) {
-		return b, fmt.Errorf("%w: offset %d has kind %d", ErrMoved, at, b.head.kind())
+	if !slices.Contains(kinds, b.head.kind()) || !b.head.possible() {
+		return b, fmt.Errorf("%w: offset %d has kind %d, count %d", ErrMoved, at, b.head.kind(), b.head.count())
 	}
 	return b, w.still(slot, at)
 }
@@ -86,7 +88,7 @@ func (w walker) descend(k uint64) (p place, err error) {
 		return p, err
 	}
 	var above arenaBlock // the segment that slot is in
-	for {
+	for range maxDepth {
 		b, err := w.open(slot, at, kindInner, kindLeaf)
 		if err == nil && above.at != 0 {
 			err = w.still(above.at, above.line[0])
@@ -102,13 +104,14 @@ func (w walker) descend(k uint64) (p place, err error) {
 			return p, err
 		}
 	}
+	return p, fmt.Errorf("kvindex: offset %d is below more than %d nodes: the memory is not what an arena wrote", at, maxDepth)
 }
 
 // child finds the way down from an inner node: the segment, the slot in it, and where that leads.
 func (w walker) child(b *arenaBlock, k uint64, p *place) (seg arenaBlock, slot, at uint64, err error) {
 	count := b.head.count()
 	s := 0
-	for s+1 < min(count, maxSegments) && b.line[2+s] <= k {
+	for s+1 < count && b.line[2+s] <= k {
 		s++
 	}
 	if s+1 < count {
@@ -149,10 +152,10 @@ func (w walker) child(b *arenaBlock, k uint64, p *place) (seg arenaBlock, slot, 
 
 // search finds the last of n keys at an offset that is <= k, or the window's first, and which key it is.
 func (w walker) search(m *model, at uint64, n int, k uint64) (i int, key uint64, err error) {
-	lo := m.start(k)
-	if lo+int(m.width) > n {
+	if !m.fits(n) {
 		return 0, 0, fmt.Errorf("%w: offset %d", ErrMoved, at)
 	}
+	lo := m.start(k)
 	var line [lineWords]uint64
 	for j := lo; j < lo+int(m.width); j++ {
 		if j == lo || j%lineWords == 0 {
@@ -313,7 +316,7 @@ func (r *Reader) Range(lo, hi uint64) iter.Seq2[uint64, uint64] {
 					}
 				}
 			}
-			if end == hi {
+			if end == hi || p.upper <= lo { // the latter in no arena's memory: go round in no circle
 				return
 			}
 			lo = p.upper
@@ -334,6 +337,10 @@ func (r *Reader) copyLeaf(k uint64) (*leaf[uint64], place, error) {
 	}
 	b := &p.leaf
 	n := b.head.count()
+	m := modelOf(b.line[2], b.line[3], b.line[4])
+	if !m.fits(n) {
+		return nil, p, fmt.Errorf("kvindex: the line of the leaf at %d is not over %d keys", b.at, n)
+	}
 	both := make([]uint64, 0, 2*roundWords(n))
 	for at := b.at + lineBytes; len(both) < cap(both); at += lineBytes {
 		var line [lineWords]uint64
@@ -342,7 +349,7 @@ func (r *Reader) copyLeaf(k uint64) (*leaf[uint64], place, error) {
 		}
 		both = append(both, line[:]...)
 	}
-	l := newLeaf(both[:n], both[roundWords(n):][:n], modelOf(b.line[2], b.line[3], b.line[4]))
+	l := newLeaf(both[:n], both[roundWords(n):][:n], m)
 	s, buf, err := r.walk.buffer(b)
 	buf.word.Store(uint64(s))
 	l.buf.Store(buf)

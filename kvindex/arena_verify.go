@@ -7,26 +7,29 @@ import (
 )
 
 // OpenArena takes over an arena that another process, or an earlier run, left in words: for example a mapped file. It
-// reads and checks all of it, and writes nothing. What waited for readers then is free now.
+// reads and checks all of it, and writes nothing. What waited for readers then is free now. The memory may hold anything: what
+// is not an arena in every respect that a lookup or a write relies on is an error. From then on nobody else may write to it.
 func OpenArena(words []uint64) (*Arena, error) {
 	if len(words) < minArena || words[0] != arenaMagic {
 		return nil, fmt.Errorf("kvindex: open arena: %d bytes do not begin with an arena", 8*len(words))
 	}
-	if words[superSize] > uint64(8*len(words)) {
-		return nil, fmt.Errorf("kvindex: open arena: made for %d bytes, have %d", words[superSize], 8*len(words))
+	size := words[superSize]
+	if size > uint64(8*len(words)) || size < 8*minArena || size%8 != 0 {
+		return nil, fmt.Errorf("kvindex: open arena: made for %d bytes, have %d, at least %d are needed", size, 8*len(words),
+			8*minArena)
 	}
 	cfg, err := unpackConfig(words[superConfig])
 	if err != nil {
 		return nil, err
 	}
-	words = words[:words[superSize]/8]
+	words = words[:size/8]
 	a := &Arena{words: words, config: cfg, lastUID: words[superUID]}
 	d := newDecoder(a)
 	root, err := d.whole()
 	if err != nil {
 		return nil, err
 	}
-	a.memory = d.memory
+	a.memory = d.claimed.extents()
 	a.root.Store(root)
 	return a, nil
 }
@@ -40,36 +43,38 @@ func (a *Arena) Verify() error {
 	a.reclaim()
 	w := a.words
 	if w[0] != arenaMagic || w[superSize] != uint64(8*len(w)) || w[superConfig] != packConfig(a.config) ||
-		w[superUID] != a.lastUID || w[5]|w[6]|w[7] != 0 {
+		w[superUID] != a.lastUID {
 		return mismatch("superblock", "%#x", w[:lineWords])
 	}
 	d := newDecoder(a)
 	if _, err := d.whole(); err != nil {
 		return err
 	}
-	if live := 8*a.memory.used - a.epochs.waiting(); 8*d.memory.used != live {
-		return mismatch("memory", "blocks of %d bytes are reachable, %d are in use", 8*d.memory.used, live)
+	if live, found := 8*a.memory.used-a.epochs.waiting(), 8*d.claimed.used; found != live {
+		return mismatch("memory", "blocks of %d bytes are reachable, %d are in use", found, live)
 	}
 	return nil
 }
 
-// decoder builds the description of an arena's tree from its memory alone.
+// decoder builds the description of an arena's tree from its memory alone, which may hold anything. No line of it is taken
+// for a part of two blocks, so it is done in time.
 type decoder struct {
-	words  []uint64
-	config Config
-	last   uint64
-	uids   map[uint64]bool
-	memory extents
+	words   []uint64
+	config  Config
+	last    uint64
+	uids    map[uint64]bool
+	claimed lines
 }
 
 func newDecoder(a *Arena) *decoder {
-	d := &decoder{words: a.words, config: a.config, last: a.lastUID, uids: map[uint64]bool{}}
-	d.memory.free = []extent{{lineWords, len(a.words)/lineWords*lineWords - lineWords}}
-	return d
+	return &decoder{words: a.words, config: a.config, last: a.lastUID, uids: map[uint64]bool{}, claimed: newLines(len(a.words))}
 }
 
 // whole decodes from the root and verifies what came out.
 func (d *decoder) whole() (*inner[uint64], error) {
+	if d.words[5]|d.words[6]|d.words[7] != 0 {
+		return nil, mismatch("superblock", "%#x", d.words[:lineWords])
+	}
 	root, err := d.inner(atomic.LoadUint64(&d.words[superRoot]), "root")
 	if err != nil {
 		return nil, err
@@ -86,8 +91,8 @@ func (d *decoder) block(at uint64, kind int, where string) ([]uint64, error) {
 	}
 	h := head(atomic.LoadUint64(&d.words[at/8]))
 	n := h.words()
-	if h.kind() != kind || n != blockWords(kind, h.count()) || at/8+uint64(n) > uint64(len(d.words)) {
-		return nil, mismatch(where, "header %#x, want kind %d", uint64(h), kind)
+	if h.kind() != kind || !h.possible() || at/8+uint64(n) > uint64(len(d.words)) {
+		return nil, mismatch(where, "header %#x, not of a block of kind %d", uint64(h), kind)
 	}
 	w := d.words[at/8:][:n]
 	uid := w[wordUID]
@@ -107,22 +112,21 @@ func (d *decoder) block(at uint64, kind int, where string) ([]uint64, error) {
 			return nil, mismatch(where, "last line is not zero")
 		}
 	}
-	if !d.memory.take(int(at/8), n) {
+	if !d.claimed.take(int(at/8), n) {
 		return nil, mismatch(where, "block at %d overlaps another", at)
 	}
 	return w, nil
 }
 
 func (d *decoder) inner(at uint64, where string) (*inner[uint64], error) {
+	if err := deep(where); err != nil {
+		return nil, err
+	}
 	w, err := d.block(at, kindInner, where)
 	if err != nil {
 		return nil, err
 	}
-	count := head(w[0]).count()
-	if count < 1 || count > maxSegments {
-		return nil, mismatch(where, "%d segments", count)
-	}
-	segs := make([]segment[uint64], count)
+	segs := make([]segment[uint64], head(w[0]).count())
 	for i := range segs {
 		line := w[(1+i)*lineWords:]
 		if err := d.segment(&segs[i], line[4], fmt.Sprintf("%s/%d", where, i)); err != nil {
@@ -146,9 +150,6 @@ func (d *decoder) segment(s *segment[uint64], at uint64, where string) error {
 		return err
 	}
 	n := head(w[0]).count()
-	if n < 1 {
-		return mismatch(where, "no children")
-	}
 	entries := make([]entry[uint64], n)
 	for i := range entries {
 		child := atomic.LoadUint64(&w[lineWords+roundWords(n)+i])

@@ -49,24 +49,41 @@ func (e *extents) release(from, words int) {
 	e.used -= words
 }
 
-// take marks a run as handed out; false when part of it is already.
-func (e *extents) take(from, words int) bool {
-	i, found := slices.BinarySearchFunc(e.free, from, func(f extent, from int) int { return f.from - from })
-	if !found {
-		i--
+// lines tells which lines of an arena blocks have been found in: a bit each.
+type lines struct {
+	taken []uint64
+	words int // of the arena
+	used  int // words in blocks
+}
+
+func newLines(words int) lines {
+	return lines{taken: make([]uint64, (words/lineWords+63)/64), words: words}
+}
+
+// take notes a block, in whole lines within the arena; false when another one has part of it.
+func (l *lines) take(from, words int) bool {
+	for i := from / lineWords; i < (from+words)/lineWords; i++ {
+		if l.taken[i/64]>>(i%64)&1 != 0 {
+			return false
+		}
+		l.taken[i/64] |= 1 << (i % 64)
 	}
-	if i < 0 || e.free[i].from+e.free[i].words < from+words {
-		return false
-	}
-	f := e.free[i]
-	parts := make([]extent, 0, 2)
-	if from > f.from {
-		parts = append(parts, extent{f.from, from - f.from})
-	}
-	if end := f.from + f.words; end > from+words {
-		parts = append(parts, extent{from + words, end - from - words})
-	}
-	e.free = slices.Replace(e.free, i, i+1, parts...)
-	e.used += words
+	l.used += words
 	return true
+}
+
+// extents are the runs that no block is in, but for the first line.
+func (l *lines) extents() extents {
+	e := extents{used: l.used}
+	for i := 1; i < l.words/lineWords; i++ {
+		at := i * lineWords
+		switch last := len(e.free) - 1; {
+		case l.taken[i/64]>>(i%64)&1 != 0:
+		case last >= 0 && e.free[last].from+e.free[last].words == at:
+			e.free[last].words += lineWords
+		default:
+			e.free = append(e.free, extent{at, lineWords})
+		}
+	}
+	return e
 }

@@ -2,6 +2,7 @@ package kvindex
 
 import (
 	"fmt"
+	"math"
 	"sync/atomic"
 )
 
@@ -72,6 +73,9 @@ func newPlanner(a *Arena) *planner {
 // block allocates a block and fills its first and last words.
 func (p *planner) block(kind, count int) (offset uint64, words []uint64, err error) {
 	n := blockWords(kind, count)
+	if p.arena.lastUID == math.MaxUint64 {
+		return 0, nil, fmt.Errorf("kvindex: arena: all %d UIDs are given: load its pairs into a new one", p.arena.lastUID)
+	}
 	from, ok := p.arena.memory.allocate(n)
 	if !ok {
 		p.arena.reclaim()

@@ -249,7 +249,7 @@ func TestChangingSlots(t *testing.T) {
 }
 
 // ends fails the test where a call that takes milliseconds has not returned in 20 s, and says what it is.
-func ends(t *testing.T, what string, call func()) {
+func ends(t testing.TB, what string, call func()) {
 	t.Helper()
 	over := make(chan struct{})
 	go func() {

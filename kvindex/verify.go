@@ -34,13 +34,21 @@ func mismatch(at, format string, args ...any) error {
 // maxDepth is more than any tree has: nodes have two children or more.
 const maxDepth = 64
 
+// deep is an error for the place of a node that no tree has.
+func deep(at string) error {
+	if strings.Count(at, "/") > 2*maxDepth {
+		return mismatch(at, "below more than %d nodes: the tree has a cycle", maxDepth)
+	}
+	return nil
+}
+
 // inner checks a node and everything below, and returns its height.
 func (v verifier[V]) inner(n *inner[V], b bounds, at string) (height int, err error) {
 	if n == nil {
 		return 0, mismatch(at, "no node")
 	}
-	if strings.Count(at, "/") > 2*maxDepth {
-		return 0, mismatch(at, "below more than %d nodes: the tree has a cycle", maxDepth)
+	if err := deep(at); err != nil {
+		return 0, err
 	}
 	if n.count < 1 || n.count > v.config.NodeSegments {
 		return 0, mismatch(at, "%d segments, outside 1 to %d", n.count, v.config.NodeSegments)
