@@ -2,7 +2,7 @@ package railtest
 
 import (
 	"context"
-	"sync/atomic"
+	"sync"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -106,33 +106,43 @@ func targetThatComputes(w *world) {
 
 // processor is how long a goroutine that asks for a processor every watchInterval was without one.
 type processor struct {
-	begin  time.Time
-	since  atomic.Int64 // when it had one last, from begin
-	absent atomic.Int64
+	mu     sync.Mutex
+	since  time.Time // when it had one last
+	absent time.Duration
 }
 
 const watchInterval = time.Millisecond
 
 // watchProcessor watches until the context ends.
 func watchProcessor(ctx context.Context) *processor {
-	p := &processor{begin: time.Now()}
+	p := &processor{since: time.Now()}
 	go func() {
 		for ctx.Err() == nil {
 			time.Sleep(watchInterval)
-			p.absent.Add(p.late())
-			p.since.Store(int64(time.Since(p.begin)))
+			p.had(time.Now())
 		}
 	}()
 	return p
 }
 
-// late is how much longer it sleeps, or slept, than it should; as much again as it should is usual.
-func (p *processor) late() int64 {
-	return max(int64(time.Since(p.begin))-p.since.Load()-2*int64(watchInterval), 0)
+// had notes that the goroutine has a processor.
+func (p *processor) had(now time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.absent, p.since = p.absent+p.late(now), now
+}
+
+// late is how much longer the goroutine sleeps than it should; as much again as it should is usual. Under mu.
+func (p *processor) late(now time.Time) time.Duration {
+	return max(now.Sub(p.since)-2*watchInterval, 0)
 }
 
 // missed is how long it was without a processor until now.
-func (p *processor) missed() time.Duration { return time.Duration(p.absent.Load() + p.late()) }
+func (p *processor) missed() time.Duration {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.absent + p.late(time.Now())
+}
 
 // observed remembers the address of the rail that it opened.
 type observed struct {

@@ -162,11 +162,15 @@ func (n *node) note(e rail.Event) error {
 	return nil
 }
 
-// until has the nodes take turns until the condition holds.
+// maxRounds is how many rounds a wait under a virtual clock has, which may stand still though there is always something to do.
+const maxRounds = 1 << 22
+
+// until has the nodes take turns until the condition holds. Under a virtual clock it does not matter how long this process has
+// no processor.
 func (w *world) until(what string, met func() bool, nodes ...*node) {
 	w.Helper()
-	end := time.Now().Add(w.suite.Patience)
-	for quiet := 0; !met(); {
+	end, quiet := w.now().Add(w.suite.Patience), 0
+	for rounds := 0; !met(); rounds++ {
 		busy := w.round(nodes)
 		if quiet++; busy {
 			quiet = 0
@@ -174,7 +178,9 @@ func (w *world) until(what string, met func() bool, nodes ...*node) {
 		switch {
 		case w.suite.Virtual && quiet > 10:
 			w.Fatalf("nothing is left to happen, and this does not hold: %s", what)
-		case time.Now().After(end):
+		case w.suite.Virtual && rounds == maxRounds:
+			w.Fatalf("not after %d rounds: %s", rounds, what)
+		case w.now().After(end):
 			w.Fatalf("not within %v: %s", w.suite.Patience, what)
 		}
 	}

@@ -203,11 +203,11 @@ func run(f func()) {
 	<-done
 }
 
-// try runs a clause on a rail with a bug, and returns what it said.
-func try(t *testing.T, c clause, p *plant) (failed bool, text string) {
+// try runs a clause on a rail with a bug, and returns what it said. The patience counts where a bug has it wait in real time.
+func try(t *testing.T, c clause, p *plant, patience time.Duration) (failed bool, text string) {
 	r := &recorder{TB: t}
 	p.ended = make(chan struct{})
-	suite := Suite{Virtual: true, Kills: 5, Connects: 50, Compute: 200 * time.Millisecond, Patience: time.Second,
+	suite := Suite{Virtual: true, Kills: 5, Connects: 50, Compute: 200 * time.Millisecond, Patience: patience,
 		Network: func(testing.TB) Network {
 			network, last := simrail.NewNetwork(p.network), 0
 			return Network{
@@ -235,7 +235,7 @@ func TestEveryPlantedBugIsFound(t *testing.T) {
 		t.Run(p.clause+"/"+p.bug, func(t *testing.T) {
 			i := slices.IndexFunc(all, func(c clause) bool { return c.name == p.clause })
 			require.GreaterOrEqual(t, i, 0)
-			failed, text := try(t, all[i], &p)
+			failed, text := try(t, all[i], &p, time.Second)
 			require.True(t, failed, "the bug is not found")
 			t.Log(text)
 			found[p.clause] = true
@@ -251,7 +251,7 @@ func TestASoundRailPasses(t *testing.T) {
 	for _, c := range clauses() {
 		for _, network := range []simrail.Config{{}, {Delay: 5 * time.Millisecond}, {Immediates: 4}} {
 			t.Run(c.name, func(t *testing.T) {
-				failed, text := try(t, c, &plant{network: network})
+				failed, text := try(t, c, &plant{network: network}, time.Minute)
 				require.False(t, failed, text)
 			})
 		}
