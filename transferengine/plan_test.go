@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/weftrdma/weft/internal/rdmatest"
 	"github.com/weftrdma/weft/transferengine"
 	"github.com/weftrdma/weft/transferengine/rail"
 )
@@ -14,7 +15,7 @@ import (
 func everything(n int) int { return n }
 
 func TestWritesCoverEveryByteOnce(t *testing.T) {
-	random := rand.New(rand.NewPCG(newSeed(t), 0))
+	random := rand.New(rand.NewPCG(rdmatest.Seed(t), 0))
 	for range 1000 {
 		l := transferengine.Layout{Length: random.Uint64N(100000), MaxLength: 100 + random.Uint64N(30000),
 			Shards: 1 + random.Uint64N(20), HasImm: random.IntN(2) == 0, Ordered: random.IntN(2) == 0}
@@ -41,7 +42,7 @@ func TestWritesCoverEveryByteOnce(t *testing.T) {
 }
 
 func TestPagesGoWhereTheirNumbersSay(t *testing.T) {
-	random := rand.New(rand.NewPCG(newSeed(t), 0))
+	random := rand.New(rand.NewPCG(rdmatest.Seed(t), 0))
 	for range 2000 {
 		pages := random.IntN(40)
 		l := transferengine.Layout{Length: 1 + random.Uint64N(300), MaxLength: 10 + random.Uint64N(200),

@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/weftrdma/weft/internal/rdmatest"
 	"github.com/weftrdma/weft/transferengine"
 )
 
@@ -65,7 +66,7 @@ func TestGoldenDescriptor(t *testing.T) {
 }
 
 func TestEnginesSpeakTheWireFormats(t *testing.T) {
-	p := newPair(t, newSeed(t), 100, transferengine.Config{})
+	p := newPair(t, rdmatest.Seed(t), 100, transferengine.Config{})
 	message, err := p.b.Address().MarshalBinary()
 	require.NoError(t, err)
 	var a transferengine.Address

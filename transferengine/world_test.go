@@ -16,13 +16,6 @@ import (
 
 func TestMain(m *testing.M) { rdmatest.Main(m, nil) }
 
-// newSeed is a new one for each run, and printed.
-func newSeed(t testing.TB) uint64 {
-	seed := uint64(time.Now().UnixNano())
-	t.Logf("seed %d", seed)
-	return seed
-}
-
 // world has several engines on a network, which the test drives under a virtual clock.
 type world struct {
 	*simrail.Run

@@ -24,9 +24,7 @@ func TestCapacityIsRoundedUp(t *testing.T) {
 
 // TestAgainstASlice compares random pushes and pops with a slice, over many laps.
 func TestAgainstASlice(t *testing.T) {
-	seed := uint64(time.Now().UnixNano())
-	t.Logf("seed %d", seed)
-	random := rand.New(rand.NewPCG(seed, 0))
+	random := rand.New(rand.NewPCG(rdmatest.Seed(t), 0))
 	for _, capacity := range []int{2, 8} {
 		q := ring.New[int](capacity)
 		var model []int

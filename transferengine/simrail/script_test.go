@@ -35,8 +35,10 @@ type pair struct {
 }
 
 func newPair(t *testing.T, config simrail.Config) *pair {
+	if config.Seed == 0 {
+		config.Seed = rdmatest.Seed(t)
+	}
 	network := simrail.NewNetwork(config)
-	t.Logf("seed %d", network.Seed())
 	p := &pair{t: t, network: network, Run: network.NewRun(time.Unix(1e9, 0))}
 	p.a, p.b = p.open(addressA), p.open(addressB)
 	p.source, p.dest = p.register(p.a), p.register(p.b)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/weftrdma/weft/internal/rdmatest"
 	"github.com/weftrdma/weft/transferengine/rail"
 )
 
@@ -375,8 +376,7 @@ func TestPeerOfTheNextVersion(t *testing.T) {
 // TestHostileMessagesCostACounter changes what is sent, byte by byte and at random, from the address that it says it is
 // from: nobody who is connected notices.
 func TestHostileMessagesCostACounter(t *testing.T) {
-	seed := uint64(time.Now().UnixNano())
-	t.Logf("seed %d", seed)
+	seed := rdmatest.Seed(t)
 	for _, keyed := range []bool{false, true} {
 		n := newNetwork(t, keyed, seed)
 		a, b, enemy := n.add(), n.add(), n.add()
