@@ -326,7 +326,7 @@ func TestTheSameSeedReplaysTheSameRun(t *testing.T) {
 		for _, e := range engines {
 			turns += e.Stats().Turns
 		}
-		return w.Hash(), turns
+		return w.network.Hash(), turns
 	}
 	seed := rdmatest.Seed(t)
 	hash, turns := run(seed)

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weftrdma/weft/internal/rdmatest"
 	"github.com/weftrdma/weft/transferengine/rail"
 	"github.com/weftrdma/weft/transferengine/railtest"
 	"github.com/weftrdma/weft/transferengine/simrail"
@@ -21,17 +22,19 @@ func TestConformance(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			railtest.Run(t, railtest.Suite{Virtual: true, Kills: 100, Connects: 1000, Compute: time.Second,
 				Network: func(t testing.TB) railtest.Network {
+					config.Seed = rdmatest.Seed(t)
 					network := simrail.NewNetwork(config)
 					t.Cleanup(func() {
 						if err := network.Err(); err != nil {
 							t.Error(err)
 						}
 					})
-					t.Logf("simrail: seed %d", network.Seed())
 					last := 0
 					return railtest.Network{
+						Seed:   config.Seed,
 						Opener: func() rail.Opener { last++; return network.Rail(fmt.Sprintf("192.0.2.%d", last)) },
 						Kill:   func(address []byte) { network.Kill(string(address)) },
+						Again:  func(address []byte) rail.Opener { return network.Rail(string(address)) },
 					}
 				}})
 		})

@@ -101,10 +101,12 @@ func (n *Network) welcome(p *packet) {
 	case l.state == calling:
 		l.rise(from)
 	case l.peer == from: // the welcome was lost
-	case l.peer.state == calling || l.peer.state == up:
-		return
-	default:
-		l.die(fmt.Errorf("%s: %w: it began another connection", l.address, rail.ErrPeerGone))
+	default: // who calls has no other link to here that is not on its way out
+		if l.peer.state == leaving {
+			l.left(l.peer) // its bye comes later
+		} else {
+			l.die(fmt.Errorf("%s: %w: it began another connection", l.address, rail.ErrPeerGone))
+		}
 		l = r.newLink(from.rail.address)
 		l.rise(from)
 	}
@@ -118,12 +120,20 @@ func (l *link) rise(peer *link) {
 	l.emit(rail.Event{Kind: rail.PeerUp, Peer: l.id})
 }
 
-// alive tells whether what comes from the other end may land. It proves to a link that is calling that it was heard.
-func (l *link) alive(from *link) bool {
-	if l.state == calling && !l.rail.dead {
+// hears takes in that something comes from an end, and tells whether it may land here. To a link that is calling it is an
+// answer, which has overtaken the welcome.
+func (l *link) hears(from *link) bool {
+	if l.state == calling && from.state == up {
 		l.rise(from)
 	}
 	return l.state == up && l.peer == from
+}
+
+// loses takes in that nothing comes from the peer any more. A link that is calling knows of none yet, and calls on.
+func (l *link) loses(cause error) {
+	if l.state != calling {
+		l.die(cause)
+	}
 }
 
 // other is the other end, also when it knows of this one and this one not of it.

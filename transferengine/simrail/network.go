@@ -131,9 +131,10 @@ type Network struct {
 	parked     []*packet // that wait for a cut to heal
 	cuts       map[[2]string]uint64
 	cutCount   uint64
-	last       uint64 // peer or key given out
+	last       uint64 // number given out, of a rail, peer or key
 	sequence   uint64 // of packets
 	handshakes int
+	trace      uint64 // see Hash
 	violations []error
 }
 
@@ -152,11 +153,32 @@ func (n *Network) Seed() uint64 { return n.config.Seed }
 // address of another takes its place, as a process that was restarted does.
 func (n *Network) Rail(address string) rail.Opener { return opener{n, address} }
 
-// Err tells of everything that whoever uses the rails did and package rail forbids.
+// Err tells of everything that whoever uses the rails did and package rail forbids, and of methods of the network that named a
+// rail which is not there.
 func (n *Network) Err() error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return errors.Join(n.violations...)
+}
+
+// Hash sums up what happened: every event that a rail reported, in their order, with its time. Runs of one seed have the same.
+func (n *Network) Hash() uint64 {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.trace
+}
+
+// note adds an event to the trace.
+func (n *Network) note(r *Rail, e *rail.Event) {
+	failed := uint64(0)
+	if e.Err != nil { // whose text may have addresses of memory
+		failed = 1
+	}
+	for _, word := range [...]uint64{r.id, uint64(n.now.UnixNano()), uint64(e.Kind), uint64(e.Peer), e.Token, uint64(e.Imm), failed,
+		uint64(len(e.Data))} {
+		n.trace = (n.trace ^ word) * 0x9e3779b97f4a7c15
+		n.trace ^= n.trace >> 32
+	}
 }
 
 func (n *Network) violated(format string, args ...any) error {
@@ -177,7 +199,7 @@ func (n *Network) SetDelay(delay time.Duration) {
 func (n *Network) Kill(address string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if r := n.rails[address]; r != nil {
+	if r := n.rail("kill", address); r != nil {
 		r.die()
 	}
 }
@@ -201,7 +223,7 @@ func (n *Network) Cut(a, b string) {
 	n.nudge()
 }
 
-// Heal ends a cut.
+// Heal ends a cut. What waited for it arrives as if it was sent now, or at once if the network is ordered.
 func (n *Network) Heal(a, b string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -209,7 +231,11 @@ func (n *Network) Heal(a, b string) {
 	parked := n.parked
 	n.parked = nil
 	for _, p := range parked {
-		n.push(p, n.draw(n.config.Delay))
+		if n.config.Ordered { // it stays ahead of what was sent after it
+			heap.Push(&n.packets, p)
+		} else {
+			n.push(p, n.draw(n.config.Delay))
+		}
 	}
 	n.nudge()
 }
@@ -218,7 +244,7 @@ func (n *Network) Heal(a, b string) {
 func (n *Network) Exhaust(address string, exhausted bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	r := n.rails[address]
+	r := n.rail("exhaust", address)
 	if r == nil {
 		return
 	}
@@ -233,9 +259,18 @@ func (n *Network) Exhaust(address string, exhausted bool) {
 func (n *Network) Slow(address string, events int) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if r := n.rails[address]; r != nil {
+	if r := n.rail("slow", address); r != nil {
 		r.slow = events
 	}
+}
+
+// rail returns the rail at an address for a test that does something to it. A test that misses it would show nothing.
+func (n *Network) rail(what, address string) *Rail {
+	r := n.rails[address]
+	if r == nil {
+		_ = n.violated("%s: there is no rail at %q", what, address)
+	}
+	return r
 }
 
 // between is the name of a connection.

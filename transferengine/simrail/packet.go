@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"net"
+	"syscall"
 	"time"
 
 	"github.com/weftrdma/weft/transferengine/rail"
@@ -88,7 +89,7 @@ func (p *packet) arrive() {
 		p.to.credit += p.count
 		p.to.rail.wake()
 	case message:
-		if p.to.alive(p.from) {
+		if p.to.hears(p.from) {
 			p.to.emit(rail.Event{Kind: rail.Message, Peer: p.to.id, Data: p.data})
 		}
 	case bye:
@@ -98,10 +99,10 @@ func (p *packet) arrive() {
 			p.to.end(p.to.cause, true)
 		}
 	case lost:
-		p.to.die(fmt.Errorf("%s: %w", p.to.address, rail.ErrPeerGone))
+		p.to.loses(fmt.Errorf("%s: %w", p.to.address, rail.ErrPeerGone))
 	case silence:
 		if p.to.rail.network.cuts[between(p.to.rail.address, p.to.address)] == p.cut {
-			p.to.die(fmt.Errorf("%s: %w: nothing came from it", p.to.address, rail.ErrPeerGone))
+			p.to.loses(fmt.Errorf("%s: %w: nothing came from it", p.to.address, rail.ErrPeerGone))
 		}
 	case retry:
 		p.to.call()
@@ -115,7 +116,7 @@ func (p *packet) arrive() {
 // land does an operation at its target, and answers.
 func (p *packet) land() {
 	f, n := p.flight, p.to.rail.network
-	if !p.to.alive(p.from) {
+	if !p.to.hears(p.from) {
 		return // nobody answers
 	}
 	err := f.fault.Err
@@ -133,12 +134,12 @@ func (f *flight) execute(at *link) error {
 		rail.CompareSwap: rail.RemoteAtomic}[f.op.Kind]
 	remote, err := at.rail.find(f.op.RemoteKey, f.op.RemoteAddr, f.op.Length, need)
 	if err != nil {
-		return fmt.Errorf("%s: %w", at.rail.address, err)
+		return fmt.Errorf("%s: %w: %w", at.rail.address, rail.ErrAccess, err)
 	}
 	local := f.sent
 	if f.op.Length > 0 && !f.done {
 		if local, err = f.link.rail.find(f.op.LocalKey, f.op.LocalAddr, f.op.Length, 0); err != nil {
-			return fmt.Errorf("local memory: %w", err)
+			return fmt.Errorf("local memory: %w: %w", syscall.EFAULT, err)
 		}
 	}
 	n := at.rail.network

@@ -2,6 +2,7 @@ package simrail
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -18,6 +19,7 @@ import (
 // Rail is a rail of a [Network]. It implements [rail.Rail].
 type Rail struct {
 	network     *Network
+	id          uint64
 	address     string
 	incarnation rail.Incarnation
 	owned       atomic.Bool
@@ -71,7 +73,8 @@ func (o opener) Open(i rail.Incarnation) (rail.Rail, error) {
 	if before := n.rails[o.address]; before != nil {
 		before.die()
 	}
-	r := &Rail{network: n, address: o.address, incarnation: i, signal: make(chan struct{}, 1),
+	n.last++
+	r := &Rail{network: n, id: n.last, address: o.address, incarnation: i, signal: make(chan struct{}, 1),
 		links: make(map[rail.PeerID]*link), infos: make(map[rail.PeerID]rail.PeerInfo), keys: make(map[uint64]memory)}
 	n.rails[o.address] = r
 	return r, nil
@@ -93,7 +96,7 @@ func (r *Rail) own() (done func()) {
 // sorted are the links in the order in which they were made.
 func (r *Rail) sorted() []*link {
 	links := slices.Collect(maps.Values(r.links))
-	slices.SortFunc(links, func(a, b *link) int { return int(a.id) - int(b.id) })
+	slices.SortFunc(links, func(a, b *link) int { return cmp.Compare(a.id, b.id) })
 	return links
 }
 
@@ -151,12 +154,11 @@ func (r *Rail) find(key, addr, length uint64, access rail.Access) ([]byte, error
 	offset := addr - mem.Addr(m.bytes)
 	switch size := uint64(len(m.bytes)); {
 	case !ok:
-		return nil, fmt.Errorf("key %d is unknown: %w", key, rail.ErrAccess)
+		return nil, fmt.Errorf("key %d is unknown", key)
 	case offset > size || length > size-offset:
-		return nil, fmt.Errorf("%d bytes at %#x are not in the %d at %#x: %w", length, addr, size, mem.Addr(m.bytes),
-			rail.ErrAccess)
+		return nil, fmt.Errorf("%d bytes at %#x are not in the %d at %#x", length, addr, size, mem.Addr(m.bytes))
 	case m.access&access != access:
-		return nil, fmt.Errorf("the memory allows %#x, not %#x: %w", m.access, access, rail.ErrAccess)
+		return nil, fmt.Errorf("the memory allows %#x, not %#x", m.access, access)
 	}
 	return m.bytes[offset:][:length], nil
 }
@@ -319,6 +321,7 @@ func (r *Rail) Turn(now time.Time, events []rail.Event) (n int, next time.Time) 
 	}
 	for n < min(room, len(r.events)) {
 		events[n] = r.events[n].Event
+		r.network.note(r, &events[n])
 		r.told(&r.events[n])
 		n++
 	}

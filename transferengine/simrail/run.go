@@ -1,10 +1,7 @@
 package simrail
 
 import (
-	"encoding/binary"
 	"fmt"
-	"hash"
-	"hash/fnv"
 	"math/rand/v2"
 	"time"
 )
@@ -17,13 +14,15 @@ type Turner interface {
 
 // Run drives engines of a network from one goroutine under a virtual clock. In each round every engine takes a turn, in an
 // order that the network's seed decides; when nothing is left to do the clock moves to what is due next.
+//
+// What blocks, as an engine's Connect, is called from another goroutine meanwhile. As long as the rounds before find nothing
+// to do and nothing due, it does not matter how many they are: the seed replays the run all the same.
 type Run struct {
 	network *Network
 	random  *rand.Rand
 	clock   time.Time
 	turners []Turner
-	hash    hash.Hash64
-	rounds  int
+	order   []int // of this round, and of the next if nothing happens in this one
 }
 
 const (
@@ -36,12 +35,11 @@ const (
 
 // NewRun makes a run, whose clock stands at start.
 func (n *Network) NewRun(start time.Time, turners ...Turner) *Run {
-	return &Run{network: n, random: rand.New(rand.NewPCG(n.config.Seed, 1)), clock: start, turners: turners,
-		hash: fnv.New64a()}
+	return &Run{network: n, random: rand.New(rand.NewPCG(n.config.Seed, 1)), clock: start, turners: turners}
 }
 
 // Add has another engine take turns from now on.
-func (r *Run) Add(t Turner) { r.turners = append(r.turners, t) }
+func (r *Run) Add(t Turner) { r.turners, r.order = append(r.turners, t), nil }
 
 // Now is the virtual time.
 func (r *Run) Now() time.Time { return r.clock }
@@ -52,65 +50,59 @@ func (r *Run) Advance(d time.Duration) { r.clock = r.clock.Add(d) }
 // Round has every engine take a turn, and moves the clock to what is due next if none did anything. It returns false when
 // there is nothing left to do.
 func (r *Run) Round() (did bool) {
+	if r.order == nil {
+		r.order = r.random.Perm(len(r.turners))
+	}
 	var next time.Time
-	for _, i := range r.random.Perm(len(r.turners)) {
+	for _, i := range r.order {
 		n, due := r.turners[i].Turn(r.clock)
-		if n > 0 {
-			did = true
-			r.note(i, n)
-		}
+		did = did || n > 0
 		if !due.IsZero() && (next.IsZero() || due.Before(next)) {
 			next = due
 		}
 	}
-	r.rounds++
-	if !did && next.After(r.clock) {
+	if did {
+		r.order = nil
+	} else if next.After(r.clock) {
 		r.clock = next
 		return true
 	}
 	return did
 }
 
-// note adds a turn that did something to the hash.
-func (r *Run) note(i, did int) {
-	var b [24]byte
-	binary.BigEndian.PutUint64(b[:], uint64(i))
-	binary.BigEndian.PutUint64(b[8:], uint64(did))
-	binary.BigEndian.PutUint64(b[16:], uint64(r.clock.UnixNano()))
-	r.hash.Write(b[:])
-}
-
 // Until goes on until the condition holds. The error, when it never does, names the seed.
 func (r *Run) Until(met func() bool) error {
-	quiet := 0
-	for range maxRounds {
-		if met() {
-			return nil
-		}
-		if quiet++; r.Round() {
-			quiet = 0
-		}
-		if quiet == quietRounds {
-			return fmt.Errorf("simrail: nothing is left to happen at %v and the condition does not hold (seed %d)",
-				r.clock.Format(time.TimeOnly), r.network.Seed())
-		}
+	switch holds, quiet := r.goOn(met); {
+	case holds:
+		return nil
+	case quiet:
+		return fmt.Errorf("simrail: nothing is left to happen at %v and the condition does not hold (seed %d)",
+			r.clock.Format(time.TimeOnly), r.network.Seed())
 	}
 	return fmt.Errorf("simrail: the condition does not hold after %d rounds (seed %d)", maxRounds, r.network.Seed())
 }
 
 // Settle goes on until nothing is left to happen. The error, when that is never so, names the seed.
 func (r *Run) Settle() error {
-	quiet := 0
-	for range maxRounds {
-		if quiet++; r.Round() {
-			quiet = 0
-		}
-		if quiet == quietRounds {
-			return nil
-		}
+	if _, quiet := r.goOn(func() bool { return false }); !quiet {
+		return fmt.Errorf("simrail: there is still something to do after %d rounds (seed %d)", maxRounds, r.network.Seed())
 	}
-	return fmt.Errorf("simrail: there is still something to do after %d rounds (seed %d)", maxRounds, r.network.Seed())
+	return nil
 }
 
-// Hash sums up what happened: which engine did how much, and when. Runs of one seed have the same.
-func (r *Run) Hash() uint64 { return r.hash.Sum64() }
+// goOn does rounds until the condition holds, or nothing is left to happen, or patience ends.
+func (r *Run) goOn(met func() bool) (holds, quiet bool) {
+	idle := 0
+	for range maxRounds {
+		if met() {
+			return true, false
+		}
+		if idle++; r.Round() {
+			idle = 0
+		}
+		if idle == quietRounds {
+			return false, true
+		}
+	}
+	return false, false
+}
