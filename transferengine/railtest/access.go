@@ -15,10 +15,12 @@ func (w *world) refused(a, b *node, o func(atA rail.PeerID) rail.Op) {
 	atA, _ := w.connect(a, b)
 	bad := o(atA)
 	before := bytes.Clone(b.memory)
+	own := bytes.Clone(a.memory)
 	require.ErrorIs(w, a.do(atA, bad, b), rail.ErrAccess)
 	w.pass(20*time.Millisecond, a, b)
-	require.True(w, bytes.Equal(before, b.memory), "something landed")
-	require.Empty(w, b.immediates)
+	w.requireBytes(before, b.memory, "something landed")
+	w.requireBytes(own, a.memory, "something was read")
+	require.Zero(w, len(b.immediates), "immediates")
 	if down, is := a.downs[atA]; is {
 		require.ErrorIs(w, down.Err, rail.ErrAccess)
 	} else {
@@ -41,12 +43,21 @@ func wrongKeys(w *world) {
 		o.RemoteKey ^= 0x5500
 		return o
 	})
-	w.refused(a, b, func(rail.PeerID) rail.Op {
-		o := withImm(a.op(rail.Write, 0, b.remote(), 0, 0), 1)
-		o.RemoteKey ^= 0x5500
-		o.Length = 1
-		return o
-	})
+	for _, kind := range a.writesAndReads() {
+		w.refused(a, b, func(rail.PeerID) rail.Op {
+			o := a.op(kind, 0, b.remote(), 0, 1)
+			o.RemoteKey ^= 0x5500
+			return o
+		})
+	}
+}
+
+// writesAndReads are the kinds of operations that the rail has, without atomic ones.
+func (n *node) writesAndReads() []rail.OpKind {
+	if n.caps.Read {
+		return []rail.OpKind{rail.Write, rail.Read}
+	}
+	return []rail.OpKind{rail.Write}
 }
 
 func outOfBounds(w *world) {
@@ -54,16 +65,17 @@ func outOfBounds(w *world) {
 	w.fill(a.memory)
 	for _, at := range []int{-1, memorySize - 7, memorySize, memorySize + 1<<30} {
 		w.refused(a, b, func(rail.PeerID) rail.Op { return withImm(a.op(rail.Write, 0, b.remote(), at, 8), 1) })
+		if a.caps.Read {
+			w.refused(a, b, func(rail.PeerID) rail.Op { return a.op(rail.Read, 0, b.remote(), at, 8) })
+		}
 	}
 }
 
 func noRight(w *world) {
 	a, b := w.open(), w.open()
 	w.fill(a.memory)
-	for kind, access := range map[rail.OpKind]rail.Access{rail.Write: rail.RemoteRead, rail.Read: rail.RemoteWrite} {
-		if kind == rail.Read && !a.caps.Read {
-			continue
-		}
+	for _, kind := range a.writesAndReads() {
+		access := map[rail.OpKind]rail.Access{rail.Write: rail.RemoteRead, rail.Read: rail.RemoteWrite}[kind]
 		w.refused(a, b, func(rail.PeerID) rail.Op {
 			keys, err := b.rail.Register(b.memory, access)
 			require.NoError(w, err)

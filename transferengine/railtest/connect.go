@@ -89,6 +89,46 @@ func loopsBack(w *world) {
 	require.ErrorIs(w, a.downs[id].Err, net.ErrClosed)
 }
 
+// severalPeers has a rail with several peers, none of which is taken for another.
+func severalPeers(w *world) {
+	const peers, many, size = 5, 40, 1000
+	center := w.open()
+	w.fill(center.memory)
+	all, fromCenter := []*node{center}, make([]rail.PeerID, peers)
+	for i := range peers {
+		n := w.open()
+		w.fill(n.memory)
+		all = append(all, n)
+		var toCenter rail.PeerID
+		toCenter, fromCenter[i] = w.connect(n, center)
+		for j := range many {
+			n.postAll(toCenter, all, withImm(n.op(rail.Write, j*size, center.remote(), (i*many+j)*size, size), uint32(i)))
+		}
+	}
+	for i, n := range all[1:] {
+		for j := range many {
+			center.postAll(fromCenter[i], all, withImm(center.op(rail.Write, 0, n.remote(), many*size+j*8, 8), uint32(j)))
+		}
+	}
+	w.until("all operations", func() bool {
+		for _, n := range all[1:] {
+			if !n.idle() || len(n.immediates) < many {
+				return false
+			}
+		}
+		return center.idle() && len(center.immediates) == peers*many
+	}, all...)
+	for _, e := range center.immediates {
+		if center.caps.ImmSource {
+			require.Equal(w, fromCenter[e.Imm], e.Peer, "who sent an immediate")
+		}
+	}
+	for i, n := range all[1:] {
+		w.requireBytes(n.memory[:many*size], center.memory[i*many*size:][:many*size], "of peer %d", i)
+		require.Equal(w, many, len(n.immediates), "immediates at peer %d", i)
+	}
+}
+
 func nobodyAnswers(w *world) {
 	a, b := w.open(), w.open()
 	address := b.rail.Address()
@@ -137,7 +177,7 @@ func disconnectingInFlight(w *world) {
 	require.Positive(w, posted)
 	a.rail.Disconnect(w.now(), atA)
 	w.until("down at both ends", func() bool { return a.isDown(atA) && b.isDown(atB) }, a, b)
-	require.Len(w, a.done, posted)
+	require.Equal(w, posted, len(a.done), "operations that completed")
 	require.ErrorIs(w, a.downs[atA].Err, net.ErrClosed)
 }
 
@@ -160,8 +200,32 @@ func proof(w *world) {
 		if a.downs[atA].Proven {
 			clear(b.memory)
 			w.pass(50*time.Millisecond, a, b)
-			require.Equal(w, make([]byte, len(b.memory)), b.memory, "something landed")
+			w.requireBytes(make([]byte, len(b.memory)), b.memory, "something landed")
 		}
+		require.NoError(w, a.close())
+		require.NoError(w, b.close())
+	}
+}
+
+// landsNoMore has a peer write to a rail that gives it up.
+func landsNoMore(w *world) {
+	for range 20 {
+		a, b, atA, atB := w.pair()
+		w.fill(b.memory)
+		ops := make([]rail.Op, 16)
+		for i := range ops {
+			ops[i] = b.op(rail.Write, i*10_000, a.remote(), i*10_000, 10_000)
+		}
+		require.Positive(w, b.post(atB, ops...))
+		for range w.random.IntN(4) {
+			w.round([]*node{a, b})
+		}
+		a.rail.Disconnect(w.now(), atA)
+		w.until("down", func() bool { return a.isDown(atA) }, a, b)
+		clear(a.memory)
+		w.pass(50*time.Millisecond, a, b)
+		w.requireBytes(make([]byte, len(a.memory)), a.memory, "something landed after the peer was down")
+		w.until("down at the other end", func() bool { return b.isDown(atB) }, a, b)
 		require.NoError(w, a.close())
 		require.NoError(w, b.close())
 	}

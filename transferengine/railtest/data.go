@@ -39,7 +39,7 @@ func writesOfAllSizes(w *world) {
 		w.until("the immediate", func() bool { return len(b.immediates) == i+1 }, a, b)
 		want := make([]byte, memorySize)
 		copy(want[to:], a.memory[from:from+size])
-		require.True(w, bytes.Equal(want, b.memory), "%d bytes from %d to %d", size, from, to)
+		w.requireBytes(want, b.memory, "%d bytes from %d to %d", size, from, to)
 	}
 }
 
@@ -56,8 +56,8 @@ func writesWithoutBytes(w *world) {
 	}
 	w.until("the immediates", func() bool { return len(b.immediates) == 3 }, a, b)
 	w.pass(20*time.Millisecond, a, b)
-	require.Len(w, b.immediates, 3, "of those that asked for one")
-	require.Equal(w, want, b.memory)
+	require.Equal(w, 3, len(b.immediates), "of those that asked for one")
+	w.requireBytes(want, b.memory, "nothing was written")
 }
 
 func largeWrites(w *world) {
@@ -68,7 +68,7 @@ func largeWrites(w *world) {
 	w.fill(a.memory)
 	require.NoError(w, a.do(atA, withImm(a.op(rail.Write, 0, b.remote(), 0, size), 1), b))
 	w.until("the immediate", func() bool { return len(b.immediates) == 1 }, a, b)
-	require.True(w, bytes.Equal(a.memory, b.memory))
+	w.requireBytes(a.memory, b.memory, "%d bytes", size)
 }
 
 // probe is what rails of the network can do.
@@ -84,7 +84,7 @@ func immediatesCountOnce(w *world) {
 	}
 	w.until("all immediates", func() bool { return len(b.immediates) >= many && a.idle() }, a, b)
 	w.pass(20*time.Millisecond, a, b)
-	require.Len(w, b.immediates, many)
+	require.Equal(w, many, len(b.immediates), "immediates")
 	for imm, n := range seen {
 		require.Equal(w, 1, n, "immediate %d", imm)
 	}
@@ -115,6 +115,28 @@ func immediatesAfterBytes(w *world) {
 	}
 }
 
+// promisedOrder has an immediate without bytes follow many writes.
+func promisedOrder(w *world) {
+	a, b, atA, _ := w.pair()
+	if !a.caps.Ordered {
+		return
+	}
+	w.fill(a.memory)
+	const many, size = 30, 30_000
+	for round := range 20 {
+		clear(b.memory)
+		b.onImm = func(uint32) {
+			w.requireBytes(a.memory[:many*size], b.memory[:many*size], "round %d: what was posted before the immediate", round)
+		}
+		ops := make([]rail.Op, many)
+		for i := range ops {
+			ops[i] = a.op(rail.Write, i*size, b.remote(), i*size, size)
+		}
+		a.postAll(atA, []*node{b}, append(ops, withImm(a.op(rail.Write, 0, b.remote(), 0, 0), 1))...)
+		w.until("the immediate", func() bool { return len(b.immediates) == round+1 && a.idle() }, a, b)
+	}
+}
+
 // delivered looks at the target's memory as soon as a write has completed, before the target takes another turn.
 func delivered(w *world) {
 	a, b, atA, _ := w.pair()
@@ -131,7 +153,7 @@ func delivered(w *world) {
 		a.postAll(atA, []*node{b}, o)
 		w.until("it completes", func() bool { return a.idle() }, b, a) // whose turn is the last
 		require.NoError(w, a.done[o.Token])
-		require.True(w, bytes.Equal(a.memory[:size], b.memory[:size]), "%d bytes have completed and are not there", size)
+		w.requireBytes(a.memory[:size], b.memory[:size], "%d bytes have completed and are not there", size)
 	}
 }
 
@@ -150,10 +172,10 @@ func reads(w *world) {
 		require.NoError(w, a.do(atA, a.op(rail.Read, to, b.remote(), from, size), b))
 		want := make([]byte, memorySize)
 		copy(want[to:], source[from:from+size])
-		require.True(w, bytes.Equal(want, a.memory), "%d bytes from %d to %d", size, from, to)
+		w.requireBytes(want, a.memory, "%d bytes from %d to %d", size, from, to)
 	}
-	require.True(w, bytes.Equal(source, b.memory), "what was read is as it was")
-	require.Empty(w, b.immediates)
+	w.requireBytes(source, b.memory, "what was read is as it was")
+	require.Zero(w, len(b.immediates), "immediates")
 }
 
 func atomics(w *world) {
@@ -180,7 +202,7 @@ func atomics(w *world) {
 	for i := range many {
 		before[word(a.memory[i*8:])] = true
 	}
-	require.Len(w, before, many, "each found another value")
+	require.Equal(w, many, len(before), "each found another value")
 
 	for _, compare := range []uint64{3 * many, 1} {
 		swap := a.op(rail.CompareSwap, 0, b.remote(), 64, 8)

@@ -116,7 +116,7 @@ func killedInFlight(w *world) {
 		}, all...)
 		require.LessOrEqual(w, w.now().Sub(start), a.caps.DeathWithin+slack, "kill %d", kill)
 		w.requireLost(a.downs[id])
-		require.Len(w, a.done, posted, "kill %d: each operation completes once", kill)
+		require.Equal(w, posted, len(a.done), "kill %d: each operation completes once", kill)
 		w.settle(v)
 	}
 	v := w.victim(nil)
@@ -155,6 +155,27 @@ func killedWhileWaiting(w *world) {
 	require.ErrorIs(w, a.downs[a.ups[0]].Err, rail.ErrPeerGone)
 	require.LessOrEqual(w, w.now().Sub(start), a.caps.DeathWithin+slack)
 	w.Logf("noticed after %v: %v", w.now().Sub(start), a.downs[a.ups[0]].Err)
+}
+
+// startedAgain has a peer's next incarnation take its address, before its end was noticed.
+func startedAgain(w *world) {
+	if w.network.Again == nil {
+		return
+	}
+	a, b, atA, _ := w.pair()
+	before := a.rail.Peer(atA)
+	w.network.Kill(b.rail.Address())
+	again := w.openBy(w.network.Again(b.rail.Address()), memorySize, everything)
+	w.until("down", func() bool { return a.isDown(atA) }, a, b, again)
+	w.requireLost(a.downs[atA])
+	next, _ := w.connect(a, again)
+	require.NotEqual(w, atA, next)
+	now := a.rail.Peer(next)
+	require.Equal(w, before.Address, now.Address)
+	require.NotEqual(w, before.Incarnation, now.Incarnation, "it is another one")
+	copy(a.memory, "to the next")
+	require.NoError(w, a.do(next, a.op(rail.Write, 0, again.remote(), 0, 11), again))
+	require.Equal(w, "to the next", string(again.memory[:11]))
 }
 
 // usage is what a process has of what can leak.
@@ -207,8 +228,8 @@ func nothingLeaks(w *world) {
 	w.pass(time.Second, a, b)
 	after := measure()
 	w.Logf("%d connects: before %+v, after %+v", w.suite.Connects, before, after)
-	require.LessOrEqual(w, after.descriptors, before.descriptors)
-	require.LessOrEqual(w, after.threads, before.threads+2, "the scheduler may start one or two")
-	require.LessOrEqual(w, after.goroutines, before.goroutines)
-	require.LessOrEqual(w, after.heap, before.heap+256<<10)
+	require.LessOrEqual(w, after.descriptors, before.descriptors, "descriptors")
+	require.LessOrEqual(w, after.threads, before.threads+2, "threads; the scheduler may start one or two")
+	require.LessOrEqual(w, after.goroutines, before.goroutines, "goroutines")
+	require.LessOrEqual(w, after.heap, before.heap+256<<10, "bytes of heap")
 }

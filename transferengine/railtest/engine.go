@@ -31,7 +31,7 @@ func (w *world) takesEngines() bool {
 func (w *world) engine(opener rail.Opener, progress transferengine.Progress) *transferengine.Engine {
 	w.Helper()
 	e, err := transferengine.Open(transferengine.Config{Rails: []rail.Opener{opener}, Progress: progress,
-		CloseTimeout: w.suite.Patience})
+		TransferTimeout: w.suite.Patience, CloseTimeout: w.suite.Patience})
 	require.NoError(w, err)
 	w.Cleanup(func() { require.NoError(w, e.Close()) })
 	return e

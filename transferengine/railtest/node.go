@@ -1,6 +1,7 @@
 package railtest
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -14,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/weftrdma/weft/internal/mem"
+	"github.com/weftrdma/weft/internal/rdmatest"
 	"github.com/weftrdma/weft/transferengine/rail"
 )
 
@@ -29,9 +31,11 @@ type world struct {
 }
 
 func newWorld(t testing.TB, s *Suite) *world {
-	seed := uint64(time.Now().UnixNano())
-	t.Logf("railtest: seed %d", seed)
-	return &world{TB: t, suite: s, network: s.Network(t), random: rand.New(rand.NewPCG(seed, 0)), clock: time.Unix(1e9, 0)}
+	network := s.Network(t)
+	if network.Seed == 0 {
+		network.Seed = rdmatest.Seed(t)
+	}
+	return &world{TB: t, suite: s, network: network, random: rand.New(rand.NewPCG(network.Seed, 3)), clock: time.Unix(1e9, 0)}
 }
 
 func (w *world) now() time.Time {
@@ -69,7 +73,12 @@ func (w *world) open() *node { return w.openWith(memorySize, everything) }
 
 func (w *world) openWith(size int, access rail.Access) *node {
 	w.Helper()
-	r, err := w.network.Opener().Open(rail.Incarnation{0: byte(len(w.nodes) + 1), 15: 0xee})
+	return w.openBy(w.network.Opener(), size, access)
+}
+
+func (w *world) openBy(opener rail.Opener, size int, access rail.Access) *node {
+	w.Helper()
+	r, err := opener.Open(rail.Incarnation{0: byte(len(w.nodes) + 1), 15: 0xee})
 	require.NoError(w, err)
 	n := newNode(w, r)
 	w.nodes = append(w.nodes, n)
@@ -279,7 +288,9 @@ func (n *node) post(peer rail.PeerID, ops ...rail.Op) int {
 
 func (n *node) tryPost(peer rail.PeerID, ops []rail.Op) (accepted int, err error) {
 	n.Helper()
-	accepted, err = n.rail.Post(peer, ops)
+	given := slices.Clone(ops)
+	accepted, err = n.rail.Post(peer, given)
+	clear(given) // they are the caller's again
 	require.LessOrEqual(n, accepted, min(len(ops), n.caps.MaxBatch))
 	for _, o := range ops[:accepted] {
 		n.flying[o.Token] = peer
@@ -291,9 +302,17 @@ func (n *node) tryPost(peer rail.PeerID, ops []rail.Op) (accepted int, err error
 func (n *node) postAll(peer rail.PeerID, others []*node, ops ...rail.Op) {
 	n.Helper()
 	n.until("all operations are accepted", func() bool {
-		ops = ops[n.post(peer, ops[:min(len(ops), n.caps.MaxBatch)]...):]
+		ops = ops[n.post(peer, ops...):]
 		return len(ops) == 0
 	}, append([]*node{n}, others...)...)
+}
+
+// send sends a message, and tells whether it was accepted.
+func (n *node) send(peer rail.PeerID, message []byte) bool {
+	n.Helper()
+	sent, err := n.rail.Send(peer, message)
+	require.NoError(n, err)
+	return sent
 }
 
 // do posts an operation and waits for its completion.
@@ -315,6 +334,28 @@ func (w *world) fill(b []byte) {
 	for i := range b {
 		b[i] = byte(w.random.Uint32()) | 1
 	}
+}
+
+// requireBytes requires memory to be as it should, and tells where it is not.
+func (w *world) requireBytes(want, got []byte, format string, args ...any) {
+	w.Helper()
+	if bytes.Equal(want, got) {
+		return
+	}
+	what := fmt.Sprintf(format, args...)
+	if len(want) != len(got) {
+		w.Fatalf("%s: %d bytes, not %d", what, len(got), len(want))
+	}
+	at, wrong := -1, 0
+	for i := range want {
+		if want[i] != got[i] {
+			if wrong++; at < 0 {
+				at = i
+			}
+		}
+	}
+	w.Fatalf("%s: %d of %d bytes are wrong, the first of them %#x instead of %#x at %d", what, wrong, len(want), got[at], want[at],
+		at)
 }
 
 // requireLost tells whether a peer came down as one that died. The kernel may take a dying process's memory away before its

@@ -30,11 +30,16 @@ type Suite struct {
 
 // Network is where rails reach one another.
 type Network struct {
+	// Seed is what the network decides by, if it decides anything by chance: the clause draws by the same one, so that it
+	// replays both. 0 has the clause draw one.
+	Seed uint64
 	// Opener makes the opener of one more rail.
 	Opener func() rail.Opener
-	// Kill ends the process of the rail at an address, for rails that do not leave this process. Otherwise Child is the
-	// name under which the test main has [Peer], with the arguments for it.
+	// Kill ends the process of the rail at an address, for rails that do not leave this process, and Again, if not nil, makes
+	// the opener of a rail that takes the address of one that was killed. Otherwise Child is the name under which the test
+	// main has [Peer], with the arguments for it.
 	Kill      func(address []byte)
+	Again     func(address []byte) rail.Opener
 	Child     string
 	ChildArgs []string
 	// Survivor, of rails for which the death of a peer may cost their own process a thread, is the name under which the test
@@ -70,6 +75,7 @@ func clauses() []clause {
 		{"describes itself", describesItself},
 		{"connects", connects},
 		{"connects from both sides at once", connectsFromBothSides},
+		{"several peers", severalPeers},
 		{"loops back to itself", loopsBack},
 		{"nobody answers", nobodyAnswers},
 		{"writes of all sizes", writesOfAllSizes},
@@ -77,6 +83,7 @@ func clauses() []clause {
 		{"large writes", largeWrites},
 		{"immediates count once", immediatesCountOnce},
 		{"immediates come after their bytes", immediatesAfterBytes},
+		{"order that is promised", promisedOrder},
 		{"what is delivered is in place", delivered},
 		{"many operations in flight", manyInFlight},
 		{"a peer that takes no turns", fullQueues},
@@ -95,9 +102,11 @@ func clauses() []clause {
 		{"disconnecting", disconnecting},
 		{"disconnecting with operations in flight", disconnectingInFlight},
 		{"proof that nothing lands", proof},
+		{"nothing lands at who is done with a peer", landsNoMore},
 		{"closing", closing},
 		{"a peer is killed", killedInFlight},
 		{"a peer is killed while both wait", killedWhileWaiting},
+		{"a peer is started again at its address", startedAgain},
 		{"nothing leaks", nothingLeaks},
 		{"a target that computes", targetThatComputes},
 		{"a receiver whose sender dies", receiverIsTold},

@@ -107,7 +107,8 @@ func write(from, to word) rail.Op {
 func TestOrderSurvivesACut(t *testing.T) {
 	seed := rdmatest.Seed(t)
 	for i := range uint64(20) {
-		e := newEnds(t, simrail.Config{Seed: seed + i, Ordered: true, Delay: time.Millisecond, DeathWithin: time.Hour}, addressA, addressB)
+		e := newEnds(t, simrail.Config{Seed: seed + i, Ordered: true, Delay: time.Millisecond, DeathWithin: time.Hour},
+			addressA, addressB)
 		a, b := e.rails[0], e.rails[1]
 		to := e.connect(a, b, time.Minute)
 		e.settle()
