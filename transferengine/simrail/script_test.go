@@ -133,6 +133,20 @@ func TestAnOperationThatFailsBreaksItsConnection(t *testing.T) {
 	require.Empty(t, p.b.Peers(), "the other end notices")
 }
 
+func TestADelayComesOnTop(t *testing.T) {
+	p := newPair(t, simrail.Config{Delay: time.Millisecond, Script: nth(0, simrail.Fault{Delay: 5 * time.Millisecond})})
+	p.settle()
+	start := p.Now()
+	slow, quick := p.write(1), p.write(2)
+	require.NoError(t, p.Until(func() bool { return p.b.Counter(2).Value() == 1 }))
+	require.Less(t, p.Now().Sub(start), time.Millisecond)
+	require.Zero(t, p.b.Counter(1).Value())
+	require.NoError(t, p.Until(func() bool { return p.b.Counter(1).Value() == 1 }))
+	require.GreaterOrEqual(t, p.Now().Sub(start), 5*time.Millisecond)
+	p.settle()
+	require.NoError(t, errors.Join(slow.Err(), quick.Err()))
+}
+
 func TestWhatLandsIsCorrupt(t *testing.T) {
 	p := newPair(t, simrail.Config{Script: nth(0, simrail.Fault{Corrupt: true})})
 	tr := p.write(1)
@@ -167,15 +181,30 @@ func TestPacketsOutliveTheirQueuePair(t *testing.T) {
 }
 
 func TestHandshakesAreLostAndDoubled(t *testing.T) {
-	for name, copies := range map[string]func(simrail.Handshake) int{
-		"the first five are lost": func(h simrail.Handshake) int { return h.N / 5 },
-		"welcomes are lost":       func(h simrail.Handshake) int { return h.N / 6 * (h.N % 2) },
-		"all come three times":    func(simrail.Handshake) int { return 3 },
+	for name, c := range map[string]struct {
+		copies func(simrail.Handshake) int
+		least  int // handshakes until both ends are up
+	}{
+		"the first five are lost": {func(h simrail.Handshake) int { return h.N / 5 }, 7},
+		"welcomes are lost": {func(h simrail.Handshake) int {
+			if h.From == addressB && h.N < 6 {
+				return 0
+			}
+			return 1
+		}, 7},
+		"all come three times": {func(simrail.Handshake) int { return 3 }, 4}, // a hello and its three welcomes
 	} {
 		t.Run(name, func(t *testing.T) {
-			p := newPair(t, simrail.Config{Delay: time.Millisecond, Script: simrail.Script{Handshake: copies}})
+			asked := 0
+			script := simrail.Script{Handshake: func(h simrail.Handshake) int {
+				require.Equal(t, asked, h.N)
+				asked++
+				return c.copies(h)
+			}}
+			p := newPair(t, simrail.Config{Delay: time.Millisecond, Script: script})
 			tr := p.write(1)
 			p.settle()
+			require.GreaterOrEqual(t, asked, c.least)
 			require.NoError(t, tr.Err())
 			require.Len(t, p.a.Peers(), 1)
 			require.Len(t, p.b.Peers(), 1)

@@ -72,7 +72,7 @@ func newOnNull(t testing.TB, memory []byte) *onNull {
 	n.ctx, err = verbs.ImportContext(null.Context())
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, n.ctx.Close()) })
-	n.engine, err = transferengine.Open(transferengine.Config{Progress: transferengine.Manual, CloseTimeout: time.Second,
+	n.engine, err = transferengine.Open(transferengine.Config{Progress: transferengine.Manual, CloseTimeout: 20 * time.Second,
 		Rails: []rail.Opener{nullRail{at: n.now, posted: &n.posted, config: verbsrail.Config{Context: n.ctx, DrainTimeout: time.Millisecond,
 			Heartbeat: time.Hour, PeerTimeout: 3 * time.Hour}}}})
 	require.NoError(t, err)
