@@ -15,8 +15,9 @@ type Turner interface {
 // Run drives engines of a network from one goroutine under a virtual clock. In each round every engine takes a turn, in an
 // order that the network's seed decides; when nothing is left to do the clock moves to what is due next.
 //
-// What blocks, as an engine's Connect, is called from another goroutine meanwhile. As long as the rounds before find nothing
-// to do and nothing due, it does not matter how many they are: the seed replays the run all the same.
+// What blocks, as an engine's Connect, is called from another goroutine while this one does rounds. If nothing was left to happen
+// before the call, and Settle follows when it has returned, it does not matter how many rounds there were: the seed replays the
+// run all the same.
 type Run struct {
 	network *Network
 	random  *rand.Rand
