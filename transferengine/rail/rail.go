@@ -5,7 +5,8 @@
 //
 // A [Rail] is owned by one worker. Connect, Disconnect, Post, Send, Turn, Arm, Close and a [Spinner]'s Spin are called by one
 // goroutine at a time, though not always the same one; they never block, never take the time of day and start no goroutine.
-// Register, Name, Caps, Address, Peer and Wait may be called from any goroutine at any time before Close.
+// Register, Name, Caps, Address and Peer, and the methods of a [Registration], may be called from any goroutine at any time
+// before Close. So may Wait, by one goroutine at a time; it has returned when Close is called.
 //
 // The slices that Post, Send and Turn are given are the caller's again when the call returns.
 //
@@ -19,7 +20,8 @@
 //
 // Every operation that Post accepted comes back in exactly one [Completed] event with its token, whatever happens to the
 // peer or the rail. Until then its local memory belongs to the NIC: that of a write must not change, that of a read must
-// not be used, and neither may be deregistered. A peer that came up comes down in exactly one [PeerDown] event, after all
+// not be used, and neither may be deregistered. One that comes back with an error may have ended its connection, of which the
+// others then come back with errors too. A peer that came up comes down in exactly one [PeerDown] event, after all
 // other events of it. When PeerDown is reported this end is destroyed: nothing that the peer sent lands here any more.
 //
 // # Back-pressure
@@ -60,7 +62,7 @@ type Rail interface {
 
 	// Connect starts connecting to the rail at address, its own among them, until the deadline. Either PeerUp or PeerDown
 	// follows for the returned peer. Connecting to a peer that is connected or connecting already, from whichever side,
-	// returns that peer; its PeerUp is not repeated. After a PeerDown it makes a new connection, to whatever engine has
+	// returns that peer, and the later deadline counts; its PeerUp is not repeated. After a PeerDown it makes a new connection, to whatever engine has
 	// the address then.
 	Connect(now time.Time, address []byte, deadline time.Time) (PeerID, error)
 
@@ -91,8 +93,8 @@ type Rail interface {
 	// cover what is posted or sent after it.
 	Arm() (ready bool)
 
-	// Wait blocks until a notification that Arm asked for has come, or the context ends. Any other error means that it
-	// will never notify again.
+	// Wait blocks until a notification that Arm asked for has come, or the context ends. It may be left from an Arm before
+	// the last, and a Turn then find nothing. Any other error means that it will never notify again.
 	Wait(ctx context.Context) error
 
 	// Close frees everything. All peers must be down, or they are cut off without their events; registrations still open

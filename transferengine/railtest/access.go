@@ -2,10 +2,14 @@ package railtest
 
 import (
 	"bytes"
+	"errors"
+	"os"
+	"sync"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/weftrdma/weft/internal/mem"
 	"github.com/weftrdma/weft/transferengine/rail"
 )
 
@@ -84,6 +88,46 @@ func noRight(w *world) {
 			o.RemoteKey = keys.RemoteKey()
 			return o
 		})
+	}
+}
+
+// registeredBeside has goroutines register memory, and take it back, while the rail takes turns with traffic.
+func registeredBeside(w *world) {
+	a, b, atA, _ := w.pair()
+	const goroutines, rounds = 4, 20
+	memories, kept := make([][]byte, goroutines), make([]rail.Registration, goroutines)
+	var wait sync.WaitGroup
+	for i := range goroutines {
+		memories[i] = pages(os.Getpagesize())
+		wait.Go(func() {
+			for range rounds {
+				keys, err := b.rail.Register(memories[i], everything)
+				if kept[i] != nil {
+					err = errors.Join(err, kept[i].Close())
+				}
+				if kept[i] = keys; err != nil {
+					w.Error(err)
+					return
+				}
+			}
+		})
+	}
+	ended := make(chan struct{})
+	go func() { wait.Wait(); close(ended) }()
+	for busy := true; busy; {
+		select {
+		case <-ended:
+			busy = false
+		default:
+			require.NoError(w, a.do(atA, withImm(a.op(rail.Write, 0, b.remote(), 0, 8), 1), b))
+		}
+	}
+	for i, keys := range kept {
+		w.fill(a.memory[:8])
+		o := a.op(rail.Write, 0, remote{mem.Addr(memories[i]), keys.RemoteKey()}, 0, 8)
+		require.NoError(w, a.do(atA, o, b), "to what goroutine %d registered", i)
+		w.requireBytes(a.memory[:8], memories[i][:8], "what goroutine %d registered", i)
+		require.NoError(w, keys.Close())
 	}
 }
 

@@ -79,6 +79,25 @@ func halves(r *buggy, peer rail.PeerID, ops []rail.Op) (n int, err error) {
 	return len(ops), nil
 }
 
+// confuse gives out the key of the registration before.
+func confuse(r *buggy, memory []byte, access rail.Access) (rail.Registration, error) {
+	keys, err := r.Rail.Register(memory, access)
+	if err != nil {
+		return nil, err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.loot = append(r.loot, keys)
+	return confused{keys, r.loot[max(len(r.loot)-2, 0)].(rail.Registration)}, nil
+}
+
+type confused struct {
+	rail.Registration
+	before rail.Registration
+}
+
+func (c confused) RemoteKey() uint64 { return c.before.RemoteKey() }
+
 // procrastinate posts what it was given at the next Post.
 func procrastinate(r *buggy, peer rail.PeerID, ops []rail.Op) (int, error) {
 	for _, late := range r.loot {
@@ -373,6 +392,8 @@ func refusalPlants() []plant {
 			}, event: hide},
 		{clause: "no right to it", bug: "nobody is told", says: "memory refused the access", event: without},
 		{clause: "memory that was taken back", bug: "nobody is told", says: "memory refused the access", event: without},
+		{clause: "memory of other goroutines", bug: "its keys are those of the one before", says: "to what goroutine",
+			register: confuse},
 	}
 }
 

@@ -99,6 +99,7 @@ func clauses() []clause {
 		{"out of bounds", outOfBounds},
 		{"no right to it", noRight},
 		{"memory that was taken back", deregistered},
+		{"memory of other goroutines", registeredBeside},
 		{"disconnecting", disconnecting},
 		{"disconnecting with operations in flight", disconnectingInFlight},
 		{"proof that nothing lands", proof},
