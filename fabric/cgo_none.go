@@ -131,4 +131,13 @@ func cAddPrepared(unsafe.Pointer, unsafe.Pointer, OpKind, *Op, uint32) int    { 
 func cPostTemplate(unsafe.Pointer, []Patch) (int, int)                        { return 0, 0 }
 func cTemplateCrossings(unsafe.Pointer) uint64                                { return 0 }
 
+func cGuardDomain(unsafe.Pointer) unsafe.Pointer                      { return nil }
+func cGuardCalls(unsafe.Pointer, Guarded) unsafe.Pointer              { return nil }
+func cBreak(unsafe.Pointer, Guarded, uint64) bool                     { return true }
+func cBroken(unsafe.Pointer) bool                                     { return false }
+func cLookCQ(unsafe.Pointer) int                                      { return 0 }
+func cNapCQ(unsafe.Pointer, uint32, time.Duration, time.Duration) int { return 0 }
+func cRingsOfCQ(unsafe.Pointer) uint32                                { return 0 }
+func cRingCQ(unsafe.Pointer)                                          {}
+
 func readable(uintptr) bool { return false }

@@ -33,7 +33,7 @@
 // # Concurrency
 //
 // With [ThreadSafe], which is asked for by default, every method may be called from any goroutine at any time, but for a
-// [Template], which one goroutine posts at a time, and the Wait of a queue.
+// [Template], which one goroutine posts at a time, the Wait and Await of a queue, and the calls that a [Guard] watches.
 //
 // # The library, and Go
 //

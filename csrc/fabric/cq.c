@@ -4,10 +4,12 @@ enum { WEFT_FI_FAILURES = 16, WEFT_FI_POLL = 64 };
 struct weft_fi_cq {
     struct fid_cq *cq;
     struct weft_fi_domain *domain;
-    size_t stride; /* of an entry as the queue gives it */
-    int sources;   /* it tells of whom a completion is */
-    int plain;     /* entries have no tag, and a context is no more than a number */
-    uint32_t lock; /* guards failures */
+    size_t stride;   /* of an entry as the queue gives it */
+    int sources;     /* it tells of whom a completion is */
+    int plain;       /* entries have no tag, and a context is no more than a number */
+    uint32_t polled; /* since somebody began to nap */
+    uint32_t rings;  /* how often whoever naps was called */
+    uint32_t lock;   /* of failures */
     uint32_t failed;
     struct weft_fi_failure failures[WEFT_FI_FAILURES]; /* the last ones */
 };
@@ -312,9 +314,84 @@ WEFT_INLINE int weft_fi_poll(struct weft_fi_cq *cq, struct weft_fi_completion *o
     return done;
 }
 
-int weft_fi_cq_poll(weft_fi_number cq, struct weft_fi_completion *out, uint32_t max, uint32_t spin_ns)
+struct weft_fi_poll_call {
+    struct weft_fi_cq *cq;
+    struct weft_fi_completion *out;
+    uint32_t max, spin_ns;
+    int done;
+};
+
+static void weft_fi_poll_call(void *arguments)
 {
-    return weft_fi_poll((struct weft_fi_cq *)cq, out, max, spin_ns);
+    struct weft_fi_poll_call *a = arguments;
+    a->done = weft_fi_poll(a->cq, a->out, a->max, a->spin_ns);
+}
+
+static int weft_fi_poll_guarded(struct weft_fi_cq *cq, struct weft_fi_completion *out, uint32_t max, uint32_t spin_ns)
+{
+    struct weft_fi_poll_call a = {cq, out, max, spin_ns, 0};
+    __atomic_store_n(&cq->polled, 1, __ATOMIC_RELAXED);
+    int rc = weft_fi_guarded(cq->domain->guards, WEFT_FI_GUARD_CALL, weft_fi_poll_call, &a);
+    return rc != 0 ? -rc : a.done;
+}
+
+int weft_fi_cq_poll(weft_fi_number number, struct weft_fi_completion *out, uint32_t max, uint32_t spin_ns)
+{
+    struct weft_fi_cq *cq = (struct weft_fi_cq *)number;
+    return cq->domain->guards != NULL ? weft_fi_poll_guarded(cq, out, max, spin_ns)
+                                      : weft_fi_poll(cq, out, max, spin_ns);
+}
+
+struct weft_fi_look_call {
+    struct weft_fi_cq *cq;
+    ssize_t rc;
+};
+
+static void weft_fi_look_call(void *arguments)
+{
+    struct weft_fi_look_call *a = arguments;
+    a->rc = fi_cq_read(a->cq->cq, NULL, 0);
+}
+
+int weft_fi_cq_look(struct weft_fi_cq *cq)
+{
+    struct weft_fi_look_call a = {cq, 0};
+    int rc = 0;
+    if (cq->domain->guards != NULL)
+        rc = weft_fi_guarded(cq->domain->guards, WEFT_FI_GUARD_LOOK, weft_fi_look_call, &a);
+    else
+        weft_fi_look_call(&a);
+    if (rc != 0 || a.rc == -FI_EAGAIN)
+        return -rc;
+    return a.rc < 0 && a.rc != -FI_EAVAIL ? (int)a.rc : 1;
+}
+
+uint32_t weft_fi_cq_rings(struct weft_fi_cq *cq)
+{
+    return __atomic_load_n(&cq->rings, __ATOMIC_ACQUIRE);
+}
+
+void weft_fi_cq_ring(struct weft_fi_cq *cq)
+{
+    __atomic_fetch_add(&cq->rings, 1, __ATOMIC_RELEASE);
+    syscall(SYS_futex, &cq->rings, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
+}
+
+int weft_fi_cq_nap(struct weft_fi_cq *cq, uint32_t rings, uint32_t every_us, uint32_t limit_ms)
+{
+    const struct timespec pause = {.tv_sec = every_us / 1000000, .tv_nsec = every_us % 1000000 * 1000};
+    uint64_t until = weft_fi_now_ns() + (uint64_t)limit_ms * 1000000;
+    __atomic_store_n(&cq->polled, 0, __ATOMIC_RELAXED);
+    for (;;) {
+        int some = weft_fi_cq_look(cq);
+        if (some != 0)
+            return some;
+        syscall(SYS_futex, &cq->rings, FUTEX_WAIT_PRIVATE, rings, &pause, NULL, 0);
+        if (weft_fi_cq_rings(cq) != rings || __atomic_load_n(&cq->polled, __ATOMIC_RELAXED) != 0)
+            return 1;
+        if (weft_fi_now_ns() >= until)
+            return 0;
+    }
 }
 
 int weft_fi_cq_wait(struct weft_fi_cq *cq, struct weft_fi_completion *out, uint32_t max, int timeout_ms)

@@ -39,7 +39,7 @@ type Config struct {
 	// DrainTimeout is how long the completions of a lost peer's operations are waited for, and how long a farewell may take;
 	// 0 is 1 s.
 	DrainTimeout time.Duration
-	// CrossingTimeout is how long a call into shm may take before its thread is given up; 0 is 3 s.
+	// CrossingTimeout is how long a call into shm may take before it is broken off; 0 is 3 s.
 	CrossingTimeout time.Duration
 }
 

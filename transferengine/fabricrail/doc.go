@@ -34,9 +34,8 @@
 // # shm
 //
 // shm takes spin locks in the memory of its peers. One that is held when its process is killed stays locked for ever, and
-// whoever wants it spins in C. So each call into shm is made on a goroutine of its own, which costs two switches between
-// goroutines, and one that takes longer than Config.CrossingTimeout is given up: every peer is lost, with an error that wraps
-// [rail.ErrPeerGone] and says that the thread of the call keeps a core busy until the process ends. Close then leaves the
+// whoever wants it spins in C. So a call into shm that takes longer than Config.CrossingTimeout is broken off (watchdog.go), and
+// the rail makes none after it: every peer is lost, with an error that wraps [rail.ErrPeerGone] and says so. Close then leaves the
 // endpoint as it is, and those of its neighbours (below), and [Rail.StuckThreads] counts the thread.
 //
 // shm of libfabric 1.17 drops an operation that a peer's memory refuses without a word, so peers look at a table of keys first

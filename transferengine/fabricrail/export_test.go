@@ -1,9 +1,9 @@
 package fabricrail
 
-// Stick has the rail's next look at its queue never return, as one that meets a lock which a killed process left.
-func (r *Rail) Stick() {
-	r.polling.call = func() { select {} }
-}
+import "github.com/weftrdma/weft/fabric"
+
+// Queue is the rail's.
+func (r *Rail) Queue() *fabric.CQ { return r.cq }
 
 // Exhaust takes all buffers for messages, and gives them back.
 func (r *Rail) Exhaust() (release func()) {

@@ -24,7 +24,6 @@ const (
 // mailbox is the buffers of messages: receives, then sends.
 type mailbox struct {
 	ep     *fabric.Endpoint
-	cross  func(call func()) error
 	memory *mem.Buffer
 	mr     *fabric.MR
 	free   []uint32 // sends
@@ -53,7 +52,7 @@ type remote struct {
 }
 
 func (m *mailbox) open(r *Rail) (err error) {
-	m.ep, m.cross = r.ep, r.crosser.do
+	m.ep = r.ep
 	if m.memory, err = mem.Map((messageRecvs + messageSends) * messageSize); err != nil {
 		return err
 	}
@@ -73,14 +72,8 @@ func (m *mailbox) open(r *Rail) (err error) {
 
 // receive posts the receive of a buffer, from anyone.
 func (m *mailbox) receive(i uint32) error {
-	var err error
-	stuck := m.cross(func() {
-		_, err = m.ep.Recv([]fabric.Op{{ID: newWorkID(workRecv, 0, i), Peer: fabric.AddrUnspec, NumSeg: 1}},
-			[]fabric.Seg{m.mr.Seg(uint64(i)*messageSize, messageSize)})
-	})
-	if stuck != nil {
-		return stuck
-	}
+	_, err := m.ep.Recv([]fabric.Op{{ID: newWorkID(workRecv, 0, i), Peer: fabric.AddrUnspec, NumSeg: 1}},
+		[]fabric.Seg{m.mr.Seg(uint64(i)*messageSize, messageSize)})
 	return err
 }
 
@@ -105,13 +98,8 @@ func (m *mailbox) post(i uint32, n int, to *remote, c *conn) (sent bool, err err
 		to.called = true
 		m.await(1)
 	}
-	stuck := m.cross(func() {
-		_, err = m.ep.Send([]fabric.Op{{ID: newWorkID(workSend, s.generation, i), Peer: to.addr, NumSeg: 1}},
-			[]fabric.Seg{m.mr.Seg(uint64(messageRecvs+i)*messageSize, uint64(n))})
-	})
-	if stuck != nil {
-		return false, stuck
-	}
+	_, err = m.ep.Send([]fabric.Op{{ID: newWorkID(workSend, s.generation, i), Peer: to.addr, NumSeg: 1}},
+		[]fabric.Seg{m.mr.Seg(uint64(messageRecvs+i)*messageSize, uint64(n))})
 	if errors.Is(err, fabric.ErrQueueFull) {
 		return false, nil
 	}
@@ -189,13 +177,9 @@ func (r *Rail) meet(a address) (*remote, error) {
 	if r.traits.keyTable && !isThere(a.name) {
 		return nil, fmt.Errorf("%s: %v is not there: %w", r.name, a, rail.ErrUnreachable)
 	}
-	var addrs []fabric.Addr
-	var err error
-	if stuck := r.crosser.do(func() { addrs, err = r.av.Insert([]byte(a.name)) }); stuck != nil {
-		return nil, stuck
-	}
+	addrs, err := r.av.Insert([]byte(a.name))
 	if err != nil {
-		return nil, fmt.Errorf("%s: insert %v: %w", r.name, a, err)
+		return nil, fmt.Errorf("%s: insert %v: %w", r.name, a, explained(err))
 	}
 	to := &remote{addr: addrs[0], name: a.name}
 	if _, called := r.strangers[a.name]; called {
@@ -216,5 +200,5 @@ func (r *Rail) part(to *remote) {
 		r.forgetStrangers()
 		r.strangers[to.name] = struct{}{}
 	}
-	_ = r.crosser.do(func() { _ = r.av.Remove(to.addr) }) // one that stays takes a place there and does no harm
+	_ = r.av.Remove(to.addr) // one that stays takes a place there and does no harm
 }

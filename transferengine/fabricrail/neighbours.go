@@ -5,6 +5,8 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+
+	"github.com/weftrdma/weft/fabric"
 )
 
 // shm keeps a list of the endpoints of a process, and lets them point into one another's memory, as whoever sends to another
@@ -128,12 +130,17 @@ func (r *Rail) partFromDeparted() {
 
 // removeNeighbour takes a neighbour out of the address vector, whether the rail put it there or it made itself known.
 func (r *Rail) removeNeighbour(n *neighbour) error {
-	return r.crosser.do(func() {
-		if to := r.remotes[n.name]; to != nil {
-			delete(r.remotes, n.name)
-			_ = r.av.Remove(to.addr)
-		} else if addrs, err := r.av.Insert([]byte(n.name)); err == nil {
-			_ = r.av.Remove(addrs[0])
-		}
-	})
+	var err error
+	if to := r.remotes[n.name]; to != nil {
+		delete(r.remotes, n.name)
+		err = r.av.Remove(to.addr)
+	} else if addrs, inserting := r.av.Insert([]byte(n.name)); inserting == nil {
+		err = r.av.Remove(addrs[0])
+	} else {
+		err = inserting
+	}
+	if errors.Is(err, fabric.ErrBroken) {
+		return errStuck
+	}
+	return nil
 }

@@ -160,7 +160,7 @@ func (r *Rail) postRun(c *conn, ops []rail.Op) (accepted int, err error) {
 	for i := range ops {
 		r.ops[i].ID = r.operations.id(r.operations.add(c, ops[i].Token))
 	}
-	accepted, err = r.postPrepared(post)
+	accepted, err = post(r.ops, r.segs)
 	if errors.Is(err, syscall.EINVAL) && accepted == 0 && len(ops) > 1 {
 		accepted, err = r.postSingly(post) // the binding has refused all for one of them
 	}
@@ -177,10 +177,7 @@ func (r *Rail) postSingly(post func([]fabric.Op, []fabric.Seg) (int, error)) (ac
 	for i := range r.ops {
 		n := int(r.ops[i].NumSeg)
 		one, its := r.ops[i:i+1], segs[:n]
-		if err := r.crosser.do(func() { _, err = post(one, its) }); err != nil {
-			return i, err
-		}
-		if err != nil {
+		if _, err := post(one, its); err != nil {
 			return i, err
 		}
 		segs = segs[n:]
@@ -209,7 +206,7 @@ func (r *Rail) postError(c *conn, err error) error {
 	case errors.Is(err, syscall.EINVAL):
 		return fmt.Errorf("%s: post to %v: %w", r.name, c.peer, err)
 	}
-	err = fmt.Errorf("%s: post to %v: %w: %w", r.name, c.peer, rail.ErrPeerGone, err)
+	err = fmt.Errorf("%s: post to %v: %w: %w", r.name, c.peer, rail.ErrPeerGone, explained(err))
 	r.touched = true
 	r.lost(c, err)
 	return err
@@ -239,9 +236,7 @@ func (r *Rail) postAtomic(c *conn, o *rail.Op) (accepted int, err error) {
 		op.Operator = fabric.CompareSwap
 		segs, post = []fabric.Seg{first, second, result}, r.ep.CompareAtomic
 	}
-	if stuck := r.crosser.do(func() { accepted, err = post([]fabric.AtomicOp{op}, segs) }); stuck != nil {
-		return 0, r.postError(c, stuck)
-	}
+	accepted, err = post([]fabric.AtomicOp{op}, segs)
 	if accepted == 0 {
 		r.operations.remove(place)
 	} else {

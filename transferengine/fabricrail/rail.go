@@ -61,10 +61,9 @@ type Rail struct {
 	ops         []fabric.Op
 	segs        []fabric.Seg
 
-	sleep   sleeper
-	crosser crosser
-	polling polling
-	posting posting
+	sleep    sleeper
+	watchdog watchdog
+	failed   error // of the last look at the queue
 
 	registering sync.Mutex
 	keyCount    atomic.Uint32 // of registrations, see newKey
@@ -75,7 +74,10 @@ type Rail struct {
 	leftovers error               // of closing endpoints of neighbours
 }
 
-var _ rail.Rail = (*Rail)(nil)
+var (
+	_ rail.Rail    = (*Rail)(nil)
+	_ rail.Spinner = (*Rail)(nil)
+)
 
 // Open implements [rail.Opener].
 func (cfg Config) Open(incarnation rail.Incarnation) (rail.Rail, error) {
@@ -115,10 +117,10 @@ func (r *Rail) setUp(incarnation rail.Incarnation) (err error) {
 		return fmt.Errorf("the endpoint's name has %d bytes, more than %d", len(name), maxName)
 	}
 	r.self = address{provider: info.Provider, name: string(name), text: nameText(name), key: random() | 1}
-	r.polling.call = func() { r.polling.n, r.polling.err = r.cq.Poll(r.completions[:]) }
-	r.posting.call = func() { r.posting.n, r.posting.err = r.posting.post(r.ops, r.segs) }
 	if r.traits.keyTable {
-		r.crosser.start(r.cfg.CrossingTimeout)
+		if err := r.watchdog.start(r.domain, r.cfg.CrossingTimeout); err != nil {
+			return err
+		}
 		if r.keys, err = createKeyTable(string(name)); err != nil {
 			return err
 		}
@@ -152,7 +154,7 @@ func (r *Rail) openEndpoint(info *fabric.Info) (err error) {
 	if r.av, err = r.domain.OpenAV(fabric.AVConfig{}); err != nil {
 		return err
 	}
-	if r.cq, r.sleep.descriptor, err = openCQ(r.domain, r.cfg.CompletionDepth); err != nil {
+	if r.cq, err = openCQ(r.domain, r.cfg.CompletionDepth); err != nil {
 		return err
 	}
 	r.sleep.open()
@@ -160,43 +162,12 @@ func (r *Rail) openEndpoint(info *fabric.Info) (err error) {
 	return err
 }
 
-// polling and posting are the two calls of the data path, made once so that they cost no memory, with their results.
-type polling struct {
-	call func()
-	n    int
-	err  error
-}
-
-type posting struct {
-	call func()
-	post func([]fabric.Op, []fabric.Seg) (int, error)
-	n    int
-	err  error
-}
-
-func (r *Rail) pollQueue() (int, error) {
-	if err := r.crosser.do(r.polling.call); err != nil {
-		return 0, err
-	}
-	return r.polling.n, r.polling.err
-}
-
-// postPrepared posts what was prepared.
-func (r *Rail) postPrepared(post func([]fabric.Op, []fabric.Seg) (int, error)) (int, error) {
-	r.posting.post = post
-	if err := r.crosser.do(r.posting.call); err != nil {
-		return 0, err
-	}
-	return r.posting.n, r.posting.err
-}
-
 // openCQ makes a queue with a descriptor, where the provider has one.
-func openCQ(d *fabric.Domain, depth int) (cq *fabric.CQ, descriptor bool, err error) {
-	if cq, err = d.OpenCQ(fabric.CQConfig{Depth: depth, Wait: fabric.WaitFD}); err == nil {
-		return cq, true, nil
+func openCQ(d *fabric.Domain, depth int) (*fabric.CQ, error) {
+	if cq, err := d.OpenCQ(fabric.CQConfig{Depth: depth, Wait: fabric.WaitFD}); err == nil {
+		return cq, nil
 	}
-	cq, err = d.OpenCQ(fabric.CQConfig{Depth: depth})
-	return cq, false, err
+	return d.OpenCQ(fabric.CQConfig{Depth: depth})
 }
 
 func random() uint64 {
@@ -215,12 +186,12 @@ func (r *Rail) free() error {
 			}
 		}
 	}
-	if r.crosser.stuck.Load() {
-		// The thread that is stuck has the endpoint, and all that it stands on: nothing of it can be closed, nor any
-		// neighbour's endpoint, to which it may point.
+	r.watchdog.stop()
+	if r.watchdog.stuck() {
+		// The call that was broken off has left locks of the endpoint's, and of what it stands on: nothing of it can be closed,
+		// nor any neighbour's endpoint, to which it may point.
 		return r.leftovers
 	}
-	r.crosser.stop()
 	awaited := r.awaited()
 	err := r.keys.close() // nobody finds the rail from here on
 	if awaited {
@@ -298,11 +269,26 @@ func (r *Rail) Ignored() uint64 { return r.handshake.Ignored() }
 
 // Arm implements [rail.Rail].
 func (r *Rail) Arm() (ready bool) {
-	if r.touched || r.starved || r.outbox.Holding() || r.at < r.end || r.sleep.stashed() {
+	if r.busy() {
 		return true
 	}
 	r.sleep.arm(len(r.peers) > 0)
 	return false
+}
+
+// busy tells whether a turn has something to do, whatever the queue has.
+func (r *Rail) busy() bool {
+	return r.touched || r.starved || r.outbox.Holding() || r.at < r.end || r.failed != nil
+}
+
+// Spin implements [rail.Spinner]: one crossing, however often it looks.
+func (r *Rail) Spin(limit time.Duration) (ready bool) {
+	if r.busy() {
+		return true
+	}
+	r.at = 0
+	r.end, r.failed = r.cq.PollSpin(r.completions[:], limit)
+	return r.end > 0 || r.failed != nil
 }
 
 // Wait implements [rail.Rail].

@@ -1,3 +1,5 @@
+//go:build linux && cgo && !noverbs && !nofabric
+
 package fabricrail_test
 
 import (
@@ -10,11 +12,14 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/weftrdma/weft/internal/cgotest"
 	"github.com/weftrdma/weft/internal/rdmatest"
 	"github.com/weftrdma/weft/transferengine"
 	"github.com/weftrdma/weft/transferengine/fabricrail"
 	"github.com/weftrdma/weft/transferengine/rail"
 )
+
+func init() { children["stuck survivor"] = stuckSurvivor }
 
 // sticky is an opener whose rail gets stuck when it is first asked to write.
 type sticky struct{ fabricrail.Config }
@@ -30,7 +35,7 @@ func (s sticky) Open(i rail.Incarnation) (rail.Rail, error) {
 type sticking struct{ *fabricrail.Rail }
 
 func (s sticking) Post(peer rail.PeerID, ops []rail.Op) (int, error) {
-	s.Stick()
+	cgotest.StickCQ(s.Queue().Raw())
 	return s.Rail.Post(peer, ops)
 }
 

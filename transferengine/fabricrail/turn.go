@@ -71,13 +71,12 @@ func (r *Rail) poll() (more bool) {
 			return true
 		}
 		if r.at == r.end {
-			n := r.sleep.take(r.completions[:])
-			var err error
-			if n == 0 {
-				n, err = r.pollQueue()
+			n, err := 0, r.failed
+			if r.failed = nil; err == nil {
+				n, err = r.cq.Poll(r.completions[:])
 			}
 			if err != nil {
-				r.failAll(fmt.Errorf("%s: %w: %w", r.name, rail.ErrPeerGone, err))
+				r.failAll(fmt.Errorf("%s: %w: %w", r.name, rail.ErrPeerGone, explained(err)))
 				return false
 			}
 			if r.at, r.end = 0, n; n == 0 {

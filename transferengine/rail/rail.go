@@ -110,10 +110,10 @@ type Spinner interface {
 	Spin(limit time.Duration) (ready bool)
 }
 
-// Sticker is a [Rail] whose calls into C may never return, so that it makes them where it can give them up.
+// Sticker is a [Rail] whose calls into C may never return, so that it breaks off one that exceeds its bound.
 type Sticker interface {
-	// StuckThreads is how many threads of this process such calls keep, each of them a core too, until the process ends.
-	// Any goroutine may call it at any time, also after Close.
+	// StuckThreads is how many threads such calls kept until they were broken off. The rail makes no calls after one: its peers
+	// are lost, and what it has open stays as it is. Any goroutine may call it at any time, also after Close.
 	StuckThreads() int
 }
 
