@@ -25,7 +25,7 @@ func TestWritesAndCountsAllocateNothing(t *testing.T) {
 	read := transferengine.Read{Peer: p.toB, Source: &p.descriptor, Dest: p.source, Length: 64}
 	c, d := p.a.Counter(7), p.a.Counter(8)
 	from := []*transferengine.Peer{p.toB}
-	ctx := t.Context()
+	ctx := soon(t)
 	require.Zero(t, testing.AllocsPerRun(1000, func() {
 		for i := range transfers {
 			switch i % 5 {

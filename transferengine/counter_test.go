@@ -37,16 +37,16 @@ func TestWaitTakesWhatItWaitedFor(t *testing.T) {
 	c := p.b.Counter(5)
 	require.Same(t, c, p.b.Counter(5))
 	p.send(5, 10)
-	require.NoError(t, c.Wait(t.Context(), 4, p.toA))
+	require.NoError(t, c.Wait(soon(t), 4, p.toA))
 	require.EqualValues(t, 6, c.Value())
-	require.NoError(t, c.Wait(t.Context(), 5))
+	require.NoError(t, c.Wait(soon(t), 5))
 	require.EqualValues(t, 1, c.Value(p.toA))
 	require.NoError(t, c.Wait(ended(t), 0, p.toA))
 	require.NoError(t, c.Wait(ended(t), 1, p.toA), "what is there is taken whatever the context")
 	require.ErrorIs(t, c.Wait(ended(t), 1), context.DeadlineExceeded)
-	require.ErrorIs(t, c.Wait(t.Context(), 1<<40), syscall.EINVAL)
-	require.ErrorIs(t, c.Wait(t.Context(), 1, nil), syscall.EINVAL)
-	require.ErrorIs(t, c.Wait(t.Context(), 1, p.toB), syscall.EINVAL, "another engine's peer")
+	require.ErrorIs(t, c.Wait(soon(t), 1<<40), syscall.EINVAL)
+	require.ErrorIs(t, c.Wait(soon(t), 1, nil), syscall.EINVAL)
+	require.ErrorIs(t, c.Wait(soon(t), 1, p.toB), syscall.EINVAL, "another engine's peer")
 }
 
 // TestWaitsNameWhatTheyLack has two of three senders send too little.
@@ -88,20 +88,20 @@ func TestWhatALostPeerSentIsKept(t *testing.T) {
 	p.settle()
 	require.ErrorIs(t, p.toA.Err(), rail.ErrPeerGone)
 	c := p.b.Counter(5)
-	require.NoError(t, c.Wait(t.Context(), 1, p.toA))
-	err := c.Wait(t.Context(), 2, p.toA)
+	require.NoError(t, c.Wait(soon(t), 1, p.toA))
+	err := c.Wait(soon(t), 2, p.toA)
 	require.ErrorIs(t, err, rail.ErrPeerGone)
 	require.ErrorContains(t, err, "1 of 2 from 192.0.2.1")
-	require.NoError(t, c.Wait(t.Context(), 1), "from anybody")
-	require.NoError(t, p.b.Counter(6).Wait(t.Context(), 1, p.toA), "before anybody asked for the counter")
-	require.ErrorIs(t, p.b.Counter(6).Wait(t.Context(), 1, p.toA), rail.ErrPeerGone)
+	require.NoError(t, c.Wait(soon(t), 1), "from anybody")
+	require.NoError(t, p.b.Counter(6).Wait(soon(t), 1, p.toA), "before anybody asked for the counter")
+	require.ErrorIs(t, p.b.Counter(6).Wait(soon(t), 1, p.toA), rail.ErrPeerGone)
 }
 
 func TestAPeerThatSendsTooManyValuesIsGivenUp(t *testing.T) {
 	p := newPair(t, rdmatest.Seed(t), 8, transferengine.Config{MaxImmediates: 10})
 	for imm := range uint32(50) { // as many as one likes, if they are taken
 		p.send(imm, 1)
-		require.NoError(t, p.b.Counter(imm).Wait(t.Context(), 1, p.toA))
+		require.NoError(t, p.b.Counter(imm).Wait(soon(t), 1, p.toA))
 	}
 	require.NoError(t, p.toA.Err())
 	var tr transferengine.Transfer
@@ -151,12 +151,12 @@ func TestWhatWasTakenCrowdsNothingOut(t *testing.T) {
 		p.send(100, 1)
 		for imm := range uint32(4) {
 			p.send(imm, 1)
-			require.NoError(t, receiver.Counter(imm).Wait(t.Context(), 1, from))
+			require.NoError(t, receiver.Counter(imm).Wait(soon(t), 1, from))
 		}
 		w.network.Kill(fmt.Sprintf("192.0.2.%d", round+2))
 		w.settle()
 	}
-	require.NoError(t, receiver.Counter(100).Wait(t.Context(), 4))
+	require.NoError(t, receiver.Counter(100).Wait(soon(t), 4))
 	require.EqualValues(t, 1, receiver.Counter(100).Value())
 	require.Zero(t, receiver.Stats().ImmediatesDropped)
 }

@@ -140,7 +140,7 @@ func TestCloseEndsWhatIsUnderWay(t *testing.T) {
 	require.NoError(t, p.a.Close(), "again")
 	for i := range transfers {
 		var failed *transferengine.TransferError
-		require.ErrorAs(t, transfers[i].Wait(t.Context()), &failed)
+		require.ErrorAs(t, transfers[i].Wait(soon(t)), &failed)
 		require.Equal(t, i == 0, failed.Outcome == transferengine.MaybeDelivered, "transfer %d: %v", i, failed)
 	}
 	_, done, err := calls()
@@ -153,9 +153,9 @@ func TestCloseEndsWhatIsUnderWay(t *testing.T) {
 	require.ErrorIs(t, p.a.Write(&transfers[0], p.all(1)), net.ErrClosed)
 	_, err = p.a.Register(make([]byte, 1), 0)
 	require.ErrorIs(t, err, net.ErrClosed)
-	_, err = p.a.Connect(t.Context(), p.b.Address())
+	_, err = p.a.Connect(soon(t), p.b.Address())
 	require.ErrorIs(t, err, net.ErrClosed)
-	require.ErrorIs(t, p.a.Counter(1).Wait(t.Context(), 1), net.ErrClosed)
+	require.ErrorIs(t, p.a.Counter(1).Wait(soon(t), 1), net.ErrClosed)
 	p.a.Poll()
 }
 

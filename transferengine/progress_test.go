@@ -225,7 +225,7 @@ func TestAWaitEndsWithItsContext(t *testing.T) {
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		require.ErrorContains(t, err, "still in flight")
 		require.ErrorIs(t, p.a.Shutdown(short), context.DeadlineExceeded)
-		require.Error(t, tr.Wait(t.Context()), "what was cut off")
+		require.Error(t, tr.Wait(soon(t)), "what was cut off")
 		require.ErrorIs(t, p.toB.Err(), net.ErrClosed)
 		<-p.toA.Done()
 	})

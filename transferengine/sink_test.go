@@ -142,7 +142,7 @@ func TestCloseIsBounded(t *testing.T) {
 	require.False(t, tr.Finished(), "the rail may still use its memory")
 	require.NoError(t, p.source.Close())
 	require.Error(t, p.a.Close())
-	require.ErrorIs(t, tr.Wait(t.Context()), net.ErrClosed)
+	require.ErrorIs(t, tr.Wait(soon(t)), net.ErrClosed)
 	require.ErrorIs(t, p.toB.Err(), net.ErrClosed)
 }
 

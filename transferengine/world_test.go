@@ -1,6 +1,7 @@
 package transferengine_test
 
 import (
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"testing"
@@ -15,6 +16,9 @@ import (
 )
 
 func TestMain(m *testing.M) { rdmatest.Main(m, nil) }
+
+// soon is a context for what must not take long.
+func soon(t testing.TB) context.Context { return rdmatest.Context(t, 20*time.Second) }
 
 // world has several engines on a network, which the test drives under a virtual clock.
 type world struct {

@@ -21,7 +21,7 @@ import (
 func TestWriteArrivesWithItsImmediate(t *testing.T) {
 	p := newPair(t, rdmatest.Seed(t), 100, transferengine.Config{})
 	var tr transferengine.Transfer
-	require.ErrorIs(t, tr.Wait(t.Context()), syscall.EINVAL, "it serves no request yet")
+	require.ErrorIs(t, tr.Wait(soon(t)), syscall.EINVAL, "it serves no request yet")
 	require.NoError(t, p.a.Write(&tr, p.all(7)))
 	require.NoError(t, p.finish(&tr))
 	p.settle()
@@ -29,9 +29,9 @@ func TestWriteArrivesWithItsImmediate(t *testing.T) {
 	require.EqualValues(t, 1, p.b.Counter(7).Value())
 	require.EqualValues(t, 1, p.b.Counter(7).Value(p.toA))
 	require.Zero(t, p.b.Counter(8).Value())
-	require.NoError(t, p.b.Counter(7).Wait(t.Context(), 1, p.toA))
+	require.NoError(t, p.b.Counter(7).Wait(soon(t), 1, p.toA))
 	require.Zero(t, p.b.Counter(7).Value())
-	require.NoError(t, tr.Wait(t.Context()), "a Wait for what is done")
+	require.NoError(t, tr.Wait(soon(t)), "a Wait for what is done")
 }
 
 // TestRandomWrites has both sides send requests of all shapes over a network without order, with back-pressure and delay,
