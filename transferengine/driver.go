@@ -198,6 +198,12 @@ func (p *progress) now() func() time.Time {
 	return func() time.Time { return last.Add(time.Since(start)) }
 }
 
+// giveUp has the worker give up every peer. The time of it counts as a turn's: those that follow are not before.
+func (p *progress) giveUp() {
+	p.last = p.now()()
+	p.worker.giveUp(p.last)
+}
+
 // until does turns until done, or the context ends, and returns its error. Only who has called halt may call it.
 func (p *progress) until(ctx context.Context, done func() bool) error {
 	now := p.now()

@@ -302,7 +302,7 @@ func (e *Engine) stop(ctx context.Context) error {
 	}
 	e.progress.halt()
 	err := e.progress.until(ctx, e.worker.drained)
-	e.worker.giveUp(e.progress.now()())
+	e.progress.giveUp()
 	bounded, cancel := context.WithTimeout(context.Background(), e.config.CloseTimeout)
 	defer cancel()
 	if e.progress.until(bounded, e.worker.alone) != nil {

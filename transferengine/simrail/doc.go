@@ -15,7 +15,7 @@
 // Operations land in any order, after a delay that is drawn for each, and are acknowledged after another; with
 // Config.Ordered those of one peer keep their order. What a rail sent is on its way: it lands although the sender's end has
 // died meanwhile, unless the target's has too. Connections are made by a hello and a welcome, which are repeated until
-// answered. A receiver grants immediates and takes back the grant as its engine takes them.
+// answered. A receiver grants its peers immediates, and more of them as its engine takes what came.
 //
 // Its memory is the process's own, copied by whichever rail takes a turn when the operation is due. Under the race
 // detector, an application that touches memory that is not its own to touch is therefore found.

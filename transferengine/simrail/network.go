@@ -181,6 +181,7 @@ func (n *Network) note(r *Rail, e *rail.Event) {
 	}
 }
 
+// violated keeps what somebody did and must not, for Err, and returns it.
 func (n *Network) violated(format string, args ...any) error {
 	err := fmt.Errorf("simrail: "+format, args...)
 	n.violations = append(n.violations, err)
@@ -336,10 +337,7 @@ func (n *Network) push(p *packet, delay time.Duration) {
 }
 
 // advance lets everything arrive that is due.
-func (n *Network) advance(now time.Time) {
-	if now.After(n.now) {
-		n.now = now
-	}
+func (n *Network) advance() {
 	for len(n.packets) > 0 && !n.packets[0].due.After(n.now) {
 		p := heap.Pop(&n.packets).(*packet)
 		if _, cut := n.cuts[p.path()]; cut && p.crosses() {

@@ -257,6 +257,7 @@ func TestMisuseIsTold(t *testing.T) {
 			require.ErrorIs(e.t, source.Close(), syscall.EBUSY)
 			e.settle()
 		},
+		"192.0.2.1: the time goes back by 1ns": func(e *ends) { e.rails[0].Turn(e.now.Add(-1), nil) },
 		"192.0.2.1: two goroutines use the rail": func(e *ends) {
 			stop := make(chan struct{})
 			ended := make(chan struct{})

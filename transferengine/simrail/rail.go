@@ -36,6 +36,7 @@ type Rail struct {
 	dead      bool
 	exhausted bool
 	slow      int
+	last      time.Time // that it was told
 }
 
 // event is one that the engine was not told of.
@@ -188,10 +189,19 @@ func (r *Rail) Connect(now time.Time, address []byte, deadline time.Time) (rail.
 
 // touch notes that something was done between two turns.
 func (r *Rail) touch(now time.Time) {
+	r.hear(now)
+	r.touched = true
+}
+
+// hear takes in what time it is. The network has the latest that any rail was told.
+func (r *Rail) hear(now time.Time) {
+	if now.Before(r.last) {
+		_ = r.network.violated("%s: the time goes back by %v", r.address, r.last.Sub(now))
+	}
+	r.last = now
 	if now.After(r.network.now) {
 		r.network.now = now
 	}
-	r.touched = true
 }
 
 // Disconnect implements [rail.Rail].
@@ -309,7 +319,8 @@ func (r *Rail) Send(peer rail.PeerID, data []byte) (sent bool, err error) {
 // Turn implements [rail.Rail].
 func (r *Rail) Turn(now time.Time, events []rail.Event) (n int, next time.Time) {
 	defer r.own()()
-	r.network.advance(now)
+	r.hear(now)
+	r.network.advance()
 	r.touched = false
 	for _, p := range r.inbox {
 		p.arrive()
