@@ -19,13 +19,10 @@ func (w *worker) watch() (ended int) {
 
 // orDue is when the worker must be called again: at the next deadline, or before.
 func (w *worker) orDue(next time.Time) time.Time {
-	if w.due == 0 {
+	if w.due == 0 || !next.IsZero() && next.UnixNano() <= w.due {
 		return next
 	}
-	if at := w.now.Add(time.Duration(w.due - w.nano)); next.IsZero() || at.Before(next) {
-		return at
-	}
-	return next
+	return w.now.Add(time.Duration(w.due - w.nano))
 }
 
 // expire ends the transfers whose deadline has passed. Operations that the rail still has can only be had back by giving up

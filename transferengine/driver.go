@@ -42,19 +42,19 @@ func (p *progress) listen() {
 func (p *progress) dedicate() {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	var fellAsleep, awoke time.Time
+	var fellAsleep, awoke time.Duration
 	for {
 		dry, stirred := p.runDry(p.patience.get())
 		if !dry {
 			break
 		}
-		if stirred && !fellAsleep.IsZero() {
-			p.patience.slept(awoke.Sub(fellAsleep))
-			fellAsleep = time.Time{}
+		if stirred && fellAsleep > 0 {
+			p.patience.slept(awoke - fellAsleep)
+			fellAsleep = 0
 		}
 		p.setOut()
 		if !p.worker.pending() && !p.stopping.Load() {
-			if fellAsleep.IsZero() {
+			if fellAsleep == 0 {
 				fellAsleep = p.clock()
 			}
 			p.sleep(p.untilNext())
@@ -114,7 +114,7 @@ func (p *progress) cared() bool {
 	p.asleep.Store(true)
 	// Whoever leaves work from here on sees that the goroutine sleeps.
 	if p.armed.Load() && !p.deaf.Load() && !p.driven.Load() && p.worker.queue.Len() == 0 && p.nextDue.Load() == next &&
-		next > int64(time.Since(p.epoch)) {
+		next > int64(p.clock()) {
 		return true
 	}
 	p.asleep.Store(false)
@@ -146,7 +146,7 @@ func (p *progress) runDry(patience time.Duration) (dry, stirred bool) {
 
 // setOut announces that the driver goroutine will sleep until the worker's next turn. It still drives.
 func (p *progress) setOut() {
-	p.sleepsTill.Store(p.sinceEpoch(p.next))
+	p.sleepsTill.Store(int64(p.next))
 	p.asleep.Store(true)
 }
 
@@ -154,7 +154,7 @@ func (p *progress) setOut() {
 func (p *progress) untilNext() time.Duration {
 	sleep := time.Duration(p.sleepsTill.Load())
 	if sleep != never {
-		sleep = max(sleep-time.Since(p.epoch), 0)
+		sleep = max(sleep-p.clock(), 0)
 	}
 	if p.deaf.Load() {
 		sleep = min(sleep, deafTurn)
@@ -191,10 +191,10 @@ func (p *progress) halt() {
 
 // now returns what tells the time: a clock that goes on from the last turn, which may have been by a virtual one.
 func (p *progress) now() func() time.Time {
-	if !p.manual {
-		return p.clock
-	}
 	start, last := time.Now(), p.last
+	if !p.manual {
+		last = start
+	}
 	return func() time.Time { return last.Add(time.Since(start)) }
 }
 
@@ -209,22 +209,22 @@ func (p *progress) until(ctx context.Context, done func() bool) error {
 	now := p.now()
 	for !done() {
 		at := now()
-		did := p.turn(at)
+		did, next := p.turn(at)
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
 		if did == 0 && !p.worker.rail.Arm() {
-			p.waitFor(ctx, at)
+			p.waitFor(ctx, at, next)
 		}
 	}
 	return nil
 }
 
 // waitFor sleeps until the rail notifies, the worker's next turn is due or the context ends.
-func (p *progress) waitFor(ctx context.Context, now time.Time) {
-	if !p.next.IsZero() {
+func (p *progress) waitFor(ctx context.Context, now, next time.Time) {
+	if !next.IsZero() {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, p.next.Sub(now))
+		ctx, cancel = context.WithTimeout(ctx, next.Sub(now))
 		defer cancel()
 	}
 	if p.worker.rail.Wait(ctx) == nil || ctx.Err() != nil {

@@ -32,26 +32,26 @@ const (
 
 // lull is what a driver knows of the time in which nothing happens.
 type lull struct {
-	last     time.Time     // something happened
+	last     time.Duration // something happened, by the progress's clock
 	yieldIn  time.Duration // from last
 	patience time.Duration // from last, until the driver should sleep
 }
 
-func newLull(now time.Time, patience time.Duration) lull {
+func newLull(now, patience time.Duration) lull {
 	return lull{last: now, yieldIn: spinTime, patience: patience}
 }
 
 // interrupt takes in that something happened.
-func (l *lull) interrupt(now time.Time) { l.last, l.yieldIn = now, spinTime }
+func (l *lull) interrupt(now time.Duration) { l.last, l.yieldIn = now, spinTime }
 
 // look is how long to look at the rail.
-func (l *lull) look(now time.Time) time.Duration {
-	return min(max(now.Sub(l.last)/4, leastLook), longestLook)
+func (l *lull) look(now time.Duration) time.Duration {
+	return min(max((now-l.last)/4, leastLook), longestLook)
 }
 
 // restless passes the time between two looks that found nothing. It returns false once the driver should sleep.
-func (l *lull) restless(now time.Time) bool {
-	while := now.Sub(l.last)
+func (l *lull) restless(now time.Duration) bool {
+	while := now - l.last
 	if while >= l.yieldIn {
 		runtime.Gosched()
 		l.yieldIn *= 2

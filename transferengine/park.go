@@ -88,9 +88,6 @@ func (l *lineup) remove(w *waiter) bool {
 
 // call wakes the first waiter and takes it out, or returns false if there is none.
 func (l *lineup) call() bool {
-	if l.length.Load() == 0 {
-		return false
-	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	w := l.first

@@ -5,9 +5,9 @@ import "github.com/weftrdma/weft/transferengine/rail"
 // shardAlign keeps the cuts between shards at whole packets of the largest MTU in use.
 const shardAlign = 4096
 
-// plan says which operations a request to one peer is made of: writes, or reads, which have no immediates. A request is a list of pieces (the pages, or one for each shard that has
-// bytes), shards are runs of consecutive pieces, and a piece larger than the rail's largest message is cut into chunks.
-// It does not change; a [cursor] says how far it was posted.
+// plan says which operations a request to one peer is made of: writes, or reads, which have no immediates. A request is a
+// list of pieces (the pages, or one for each shard that has bytes), shards are runs of consecutive pieces, and a piece larger
+// than the rail's largest message is cut into chunks. It does not change; a [cursor] says how far it was posted.
 //
 // The immediate of a shard is on the shard's last chunk, its final. On a rail without order a final may overtake the
 // shard's other chunks, so it is held back until all else of the request has completed; a final that is its shard's only

@@ -33,8 +33,8 @@ const (
 	oftenTaken = time.Millisecond
 	// deafTurn is how often a worker turns whose rail cannot notify any more.
 	deafTurn = time.Millisecond
-	// never is a time that does not come.
-	never = math.MaxInt64
+	// never is a time since the epoch that does not come.
+	never time.Duration = math.MaxInt64
 )
 
 // progress decides which goroutine drives the worker. Whoever changes driven from false to true does, until he leaves.
@@ -53,7 +53,7 @@ type progress struct {
 
 	dedicated bool      // the driver goroutine never leaves the worker
 	manual    bool      // nobody takes the worker but in turnAt
-	epoch     time.Time // from which times between goroutines are counted
+	epoch     time.Time // from which times are counted
 
 	driven   atomic.Bool
 	takes    atomic.Uint64 // how often somebody took the worker
@@ -61,23 +61,23 @@ type progress struct {
 	cold     lineup        // waiters that drove in vain for long, and rely on the rail's notification
 	patience patience      // of the waiters, or of the dedicated goroutine
 	armed    atomic.Bool   // the rail will notify
-	nextDue  atomic.Int64  // the worker's next turn as its last driver left it, in nanoseconds since epoch
+	nextDue  atomic.Int64  // the worker's next turn as its last driver left it
 	stopping atomic.Bool   // only halt may take the worker
 	vacated  chan struct{} // tells halt that the worker was left
 
 	// The driver's.
-	spinner  rail.Spinner // the rail, if it is one
-	quiet    bool         // the last turn did nothing
-	last     time.Time    // of the worker's turns
-	next     time.Time    // of the worker
-	breathed time.Time    // others were let run
+	spinner  rail.Spinner  // the rail, if it is one
+	quiet    bool          // the last turn did nothing
+	last     time.Time     // of the worker's turns
+	next     time.Duration // of the worker's turns, or never
+	breathed time.Duration // others were let run
 
 	// The driver goroutine (the back-up one, when inline) and the one that sleeps in the rail's Wait.
 	goroutines sync.WaitGroup
 	context    context.Context
 	cancel     context.CancelFunc
 	asleep     atomic.Bool   // the driver goroutine relies on being woken
-	sleepsTill atomic.Int64  // its timer, in nanoseconds since epoch; the largest number is for ever
+	sleepsTill atomic.Int64  // its timer, or never
 	wake       chan struct{} // somebody has work for it
 	notified   chan struct{} // the rail has
 	deaf       atomic.Bool   // the rail's Wait is broken
@@ -127,11 +127,11 @@ func (p *progress) take() bool {
 func (p *progress) leave() {
 	// While somebody sleeps who relies on the rail's notification it is to be had.
 	ready := p.cold.length.Load() > 0 && !p.cover()
-	unfinished, due := ready || p.worker.unfinished(), int64(0)
+	unfinished, due := ready || p.worker.unfinished(), time.Duration(0)
 	if !unfinished {
-		due = p.sinceEpoch(p.next)
+		due = p.next
 	}
-	p.nextDue.Store(due)
+	p.nextDue.Store(int64(due))
 	p.driven.Store(false)
 	switch {
 	case p.stopping.Load():
@@ -143,13 +143,13 @@ func (p *progress) leave() {
 }
 
 // handOver finds somebody to drive a worker that was left, or passed on.
-func (p *progress) handOver(unfinished bool, due int64) {
+func (p *progress) handOver(unfinished bool, due time.Duration) {
 	switch {
 	case p.stopping.Load():
 		p.vacate()
-	case p.hot.call():
+	case p.hot.length.Load() > 0 && p.hot.call():
 	case !p.asleep.Load(): // looks by itself
-	case unfinished, !p.armed.Load(), p.worker.queue.Len() > 0, due < p.sleepsTill.Load():
+	case unfinished, !p.armed.Load(), p.worker.queue.Len() > 0, due < time.Duration(p.sleepsTill.Load()):
 		p.nudge()
 	}
 }
@@ -162,38 +162,33 @@ func (p *progress) vacate() {
 	}
 }
 
-// clock tells the time by one reading, where time.Now takes two. It goes by the monotonic clock.
-func (p *progress) clock() time.Time { return p.epoch.Add(time.Since(p.epoch)) }
-
-// sinceEpoch is the time of a turn as goroutines exchange it; the zero time is never.
-func (p *progress) sinceEpoch(t time.Time) int64 {
-	if t.IsZero() {
-		return never
-	}
-	return int64(t.Sub(p.epoch))
-}
+// clock tells the time since the epoch, by one reading of the monotonic clock, where time.Now takes two.
+func (p *progress) clock() time.Duration { return time.Since(p.epoch) }
 
 // turn has the worker do a turn. Only the driver may call it.
-func (p *progress) turn(now time.Time) (did int) {
+func (p *progress) turn(now time.Time) (did int, next time.Time) {
 	p.last = now
-	did, p.next = p.worker.Turn(now)
+	did, next = p.worker.Turn(now)
 	p.quiet = did == 0
-	return did
+	if p.next = never; !next.IsZero() {
+		p.next = next.Sub(p.epoch)
+	}
+	return did, next
 }
 
 // step has the worker do a turn, unless the last one did nothing and a look at the rail, which costs less, shows that
 // another would not either.
-func (p *progress) step(now time.Time, l *lull) (did int) {
-	if p.quiet && p.spinner != nil && !p.worker.pending() && (p.next.IsZero() || now.Before(p.next)) &&
-		!p.spinner.Spin(l.look(now)) {
+func (p *progress) step(now time.Duration, l *lull) (did int) {
+	if p.quiet && p.spinner != nil && !p.worker.pending() && now < p.next && !p.spinner.Spin(l.look(now)) {
 		return 0
 	}
-	return p.turn(now)
+	did, _ = p.turn(p.epoch.Add(now))
+	return did
 }
 
 // breathe lets other goroutines run if the driver has gone on for long.
-func (p *progress) breathe(now time.Time) {
-	if now.Sub(p.breathed) >= breathTime {
+func (p *progress) breathe(now time.Duration) {
+	if now-p.breathed >= breathTime {
 		runtime.Gosched()
 		p.breathed = now
 	}
@@ -204,8 +199,7 @@ func (p *progress) turnAt(now time.Time) (did int, next time.Time) {
 	if p.stopping.Load() || !p.driven.CompareAndSwap(false, true) {
 		return 0, time.Time{}
 	}
-	did = p.turn(now)
-	next = p.next
+	did, next = p.turn(now)
 	p.driven.Store(false)
 	if p.stopping.Load() {
 		p.vacate()
@@ -251,7 +245,10 @@ func (p *progress) launch(t *Transfer) bool {
 	}
 	launched := p.worker.idle()
 	if launched {
-		p.next = p.worker.launch(p.clock(), t, p.next)
+		now := p.clock()
+		if within, begun := p.worker.launch(p.epoch.Add(now), t); begun {
+			p.next = min(p.next, now+within)
+		}
 		p.armed.Store(false) // that was before the post
 	}
 	p.leave()
@@ -261,7 +258,7 @@ func (p *progress) launch(t *Transfer) bool {
 // poll does one turn if nobody drives.
 func (p *progress) poll() {
 	if p.take() {
-		p.turn(p.clock())
+		p.turn(p.epoch.Add(p.clock()))
 		p.leave()
 	}
 }
@@ -276,21 +273,21 @@ func (p *progress) await(ctx context.Context, list *waitlist, c condition) (met 
 			return met, err
 		}
 	}
-	var w *waiter                   // once it has to sleep
-	var fellAsleep, awoke time.Time // after having driven in vain; zero once something has happened since
-	owed := false                   // called from a lineup, and neither driven since nor passed it on
+	var w *waiter                       // once it has to sleep
+	var fellAsleep, awoke time.Duration // after having driven in vain; zero once something has happened since
+	owed := false                       // called from a lineup, and neither driven since nor passed it on
 	for !met && err == nil {
 		line := &p.hot
 		if p.take() {
 			var rest, stirred bool
-			slept := !fellAsleep.IsZero()
+			slept := fellAsleep > 0
 			if slept {
 				awoke = p.clock()
 			}
 			met, rest, stirred, err = p.drive(ctx, c, !slept)
 			if slept && stirred {
-				p.patience.slept(awoke.Sub(fellAsleep))
-				fellAsleep = time.Time{}
+				p.patience.slept(awoke - fellAsleep)
+				fellAsleep = 0
 			}
 			if rest {
 				w, line = p.waiterFor(w), &p.cold
@@ -305,15 +302,15 @@ func (p *progress) await(ctx context.Context, list *waitlist, c condition) (met 
 			break
 		}
 		w = p.waiterFor(w)
-		if line == &p.cold && fellAsleep.IsZero() {
+		if line == &p.cold && fellAsleep == 0 {
 			fellAsleep = p.clock()
 		}
 		var called bool
 		met, called, err = p.park(ctx, list, c, w, line)
 		owed = owed || called
 	}
-	if met && !fellAsleep.IsZero() {
-		p.patience.slept(p.clock().Sub(fellAsleep))
+	if met && fellAsleep > 0 {
+		p.patience.slept(p.clock() - fellAsleep)
 	}
 	if owed {
 		p.handOver(true, 0)

@@ -95,7 +95,12 @@ func newWorker(e *Engine) *worker {
 func (w *worker) Turn(now time.Time) (did int, next time.Time) {
 	w.now, w.nano = now, now.UnixNano()
 	w.stats.turns.Add(1)
-	did = w.admit() + w.post()
+	if w.pending() {
+		did = w.admit()
+	}
+	if len(w.ready) > 0 {
+		did += w.post()
+	}
 	n, next := w.rail.Turn(now, w.events)
 	if n > 0 {
 		w.handle(w.events[:n])
@@ -111,12 +116,12 @@ func (w *worker) idle() bool {
 	return w.outstanding == 0 && len(w.ready) == 0 && w.partial == nil && w.queue.Len() == 0 && len(w.free) > 0
 }
 
-// launch begins a transfer and posts what can be posted of it. It returns when the next turn is due, given when it was.
-func (w *worker) launch(now time.Time, t *Transfer, due time.Time) time.Time {
+// launch begins a transfer and posts what can be posted of it. If something was begun a turn is due within that time.
+func (w *worker) launch(now time.Time, t *Transfer) (within time.Duration, begun bool) {
 	w.now, w.nano = now, now.UnixNano()
 	w.begin(t)
 	w.post()
-	return w.orDue(due)
+	return time.Duration(w.due - w.nano), w.due != 0
 }
 
 // pending tells whether a turn would find something to do besides what the rail reports.
