@@ -126,6 +126,25 @@ func impatient(r *buggy, now time.Time, events []rail.Event) (int, time.Time) {
 	return n, next
 }
 
+// hoard accepts operations that it cannot post yet, one at a time, once much was accepted, and unload posts them.
+func hoard(r *buggy, peer rail.PeerID, ops []rail.Op) (int, error) {
+	n, err := r.Rail.Post(peer, ops)
+	r.count += n
+	if n == 1 || err != nil || r.count < 1<<13 || len(r.loot) == 1000 {
+		return n, err
+	}
+	kept := slices.Clone(ops)
+	r.loot = append(r.loot, func() bool { n, _ := r.Rail.Post(peer, kept); return n == 1 })
+	return 1, nil
+}
+
+func unload(r *buggy, now time.Time, events []rail.Event) (int, time.Time) {
+	for len(r.loot) > 0 && r.loot[0].(func() bool)() {
+		r.loot = r.loot[1:]
+	}
+	return r.Rail.Turn(now, events)
+}
+
 // remembers describes a peer that is down.
 func remembers(r *buggy, id rail.PeerID) rail.PeerInfo {
 	if r.peers == nil {
@@ -266,13 +285,15 @@ func dataPlants() []plant {
 
 func flowPlants() []plant {
 	return []plant{
-		{clause: "a peer that takes no turns", bug: "a full queue drops", says: "there is no end",
+		{clause: "a peer that takes no turns", bug: "a full queue drops", says: "more than it takes in",
 			post: func(r *buggy, peer rail.PeerID, ops []rail.Op) (int, error) {
 				_, err := r.Rail.Post(peer, ops)
 				return len(ops), err
 			}},
 		{clause: "a peer that takes no turns", bug: "fewer than granted", says: "512",
 			caps: func(c *rail.Caps) { c.MaxImmediates *= 2 }},
+		{clause: "a peer that takes no turns", bug: "its queue is longer the second time", says: "more than it takes in",
+			post: hoard, turn: unload},
 		{clause: "a receiver that is stopped", bug: "a pause is a death", says: "which is not up", turn: impatient},
 		{clause: "a receiver that is stopped", bug: "the 5000th immediate is lost", says: "hold: all immediates",
 			event: drop(rail.Immediate, 5000)},
