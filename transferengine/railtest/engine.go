@@ -164,6 +164,7 @@ func receiverIsTold(w *world) {
 	if !w.takesEngines() {
 		return
 	}
+	within := w.probe().DeathWithin + slack
 	for _, progress := range progresses {
 		ctx := rdmatest.Context(w.TB, w.suite.Patience)
 		opener := &observed{Opener: w.network.Opener()}
@@ -180,10 +181,12 @@ func receiverIsTold(w *world) {
 		peers := e.Peers() // before it dies: a Wait that names nobody has nobody to lose
 		go func() { told <- e.Counter(1).Wait(ctx, 1, peers...) }()
 		v.kill()
+		killed := time.Now()
 		err := <-told
 		var lack *transferengine.LackError
 		require.ErrorAs(w, err, &lack)
 		require.ErrorIs(w, err, rail.ErrPeerGone)
+		require.LessOrEqual(w, time.Since(killed), within, "told too late")
 		w.settle(v)
 	}
 }

@@ -504,6 +504,8 @@ func endPlants() []plant {
 				<-ctx.Done()
 				return ctx.Err()
 			}, network: simrail.Config{TargetDriven: true}},
+		{clause: "a receiver whose sender dies", bug: "later than promised", says: "told too late",
+			caps: func(c *rail.Caps) { c.DeathWithin = -slack }},
 		{clause: "a receiver whose sender dies", bug: "nobody is told", says: "deadline exceeded", event: drop(rail.PeerDown, 1)},
 	}
 }

@@ -40,7 +40,7 @@ type survivor struct{ *node }
 
 // stuck is how many threads of the process the rail has given up.
 func (s *survivor) stuck() int {
-	if r, can := s.rail.(interface{ StuckThreads() int }); can {
+	if r, can := s.rail.(rail.Sticker); can {
 		return r.StuckThreads()
 	}
 	return 0

@@ -45,8 +45,7 @@ type receiverEnd struct {
 
 // newNetwork makes a network that delivers in any order.
 func newNetwork(t *testing.T, script simrail.Script) *simrail.Network {
-	n := simrail.NewNetwork(simrail.Config{MaxBatch: 8, PartialPosts: true, Script: script})
-	t.Logf("simrail: seed %d", n.Seed())
+	n := simrail.NewNetwork(simrail.Config{Seed: rdmatest.Seed(t), MaxBatch: 8, PartialPosts: true, Script: script})
 	t.Cleanup(func() { require.NoError(t, n.Err()) })
 	return n
 }
