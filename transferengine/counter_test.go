@@ -9,7 +9,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/weftrdma/weft/internal/rdmatest"
 	"github.com/weftrdma/weft/transferengine"
 	"github.com/weftrdma/weft/transferengine/rail"
 	"github.com/weftrdma/weft/transferengine/simrail"
@@ -33,7 +32,7 @@ func ended(t testing.TB) context.Context {
 }
 
 func TestWaitTakesWhatItWaitedFor(t *testing.T) {
-	p := newPair(t, rdmatest.Seed(t), 8, transferengine.Config{})
+	p := newPair(t, 8, transferengine.Config{})
 	c := p.b.Counter(5)
 	require.Same(t, c, p.b.Counter(5))
 	p.send(5, 10)
@@ -51,7 +50,7 @@ func TestWaitTakesWhatItWaitedFor(t *testing.T) {
 
 // TestWaitsNameWhatTheyLack has two of three senders send too little.
 func TestWaitsNameWhatTheyLack(t *testing.T) {
-	w := newWorld(t, simrail.Config{Seed: rdmatest.Seed(t)})
+	w := newWorld(t, simrail.Config{})
 	receiver := w.open(transferengine.Config{})
 	dest := register(t, receiver, make([]byte, 8)).Descriptor()
 	var peers []*transferengine.Peer
@@ -81,7 +80,7 @@ func TestWaitsNameWhatTheyLack(t *testing.T) {
 }
 
 func TestWhatALostPeerSentIsKept(t *testing.T) {
-	p := newPair(t, rdmatest.Seed(t), 8, transferengine.Config{})
+	p := newPair(t, 8, transferengine.Config{})
 	p.send(5, 2)
 	p.send(6, 1)
 	p.network.Kill("192.0.2.1")
@@ -98,7 +97,7 @@ func TestWhatALostPeerSentIsKept(t *testing.T) {
 }
 
 func TestAPeerThatSendsTooManyValuesIsGivenUp(t *testing.T) {
-	p := newPair(t, rdmatest.Seed(t), 8, transferengine.Config{MaxImmediates: 10})
+	p := newPair(t, 8, transferengine.Config{MaxImmediates: 10})
 	for imm := range uint32(50) { // as many as one likes, if they are taken
 		p.send(imm, 1)
 		require.NoError(t, p.b.Counter(imm).Wait(soon(t), 1, p.toA))
@@ -122,7 +121,7 @@ func TestAPeerThatSendsTooManyValuesIsGivenUp(t *testing.T) {
 
 // TestLostPeersDoNotFillMemory has peer after peer come, send what nobody takes, and go.
 func TestLostPeersDoNotFillMemory(t *testing.T) {
-	w := newWorld(t, simrail.Config{Seed: rdmatest.Seed(t)})
+	w := newWorld(t, simrail.Config{})
 	receiver := w.open(transferengine.Config{MaxImmediates: 10})
 	dest := register(t, receiver, make([]byte, 8)).Descriptor()
 	for round := range uint32(20) {
@@ -141,7 +140,7 @@ func TestLostPeersDoNotFillMemory(t *testing.T) {
 
 // TestWhatWasTakenCrowdsNothingOut has peers come and go, of which only the first left something.
 func TestWhatWasTakenCrowdsNothingOut(t *testing.T) {
-	w := newWorld(t, simrail.Config{Seed: rdmatest.Seed(t)})
+	w := newWorld(t, simrail.Config{})
 	receiver := w.open(transferengine.Config{MaxImmediates: 5})
 	dest := register(t, receiver, make([]byte, 8)).Descriptor()
 	for round := range uint32(5) {

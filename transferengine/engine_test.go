@@ -9,7 +9,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/weftrdma/weft/internal/rdmatest"
 	"github.com/weftrdma/weft/transferengine"
 	"github.com/weftrdma/weft/transferengine/rail"
 	"github.com/weftrdma/weft/transferengine/simrail"
@@ -54,7 +53,7 @@ func TestRegisterRefusesWhatCannotBe(t *testing.T) {
 }
 
 func TestConnectFindsThePeer(t *testing.T) {
-	w := newWorld(t, simrail.Config{Seed: rdmatest.Seed(t), Delay: time.Millisecond})
+	w := newWorld(t, simrail.Config{Delay: time.Millisecond})
 	a, b := w.open(transferengine.Config{}), w.open(transferengine.Config{})
 	endedAB, err := a.StartConnect(b.Address())
 	require.NoError(t, err)
@@ -75,7 +74,7 @@ func TestConnectFindsThePeer(t *testing.T) {
 }
 
 func TestConnectToNobody(t *testing.T) {
-	w := newWorld(t, simrail.Config{Seed: rdmatest.Seed(t)})
+	w := newWorld(t, simrail.Config{})
 	a, b := w.open(transferengine.Config{ConnectTimeout: time.Minute}), w.open(transferengine.Config{})
 	w.network.Kill("192.0.2.2")
 	ended, err := a.StartConnect(b.Address())
@@ -91,7 +90,7 @@ func TestConnectToNobody(t *testing.T) {
 }
 
 func TestARestartedPeerIsANewOne(t *testing.T) {
-	p := newPair(t, rdmatest.Seed(t), 8, transferengine.Config{})
+	p := newPair(t, 8, transferengine.Config{})
 	old := p.b.Address()
 	p.network.Kill("192.0.2.2")
 	p.settle()
@@ -114,7 +113,7 @@ func TestARestartedPeerIsANewOne(t *testing.T) {
 }
 
 func TestCloseWithOpenRegionsNamesThem(t *testing.T) {
-	p := newPair(t, rdmatest.Seed(t), 100, transferengine.Config{})
+	p := newPair(t, 100, transferengine.Config{})
 	err := p.a.Close()
 	require.ErrorIs(t, err, syscall.EBUSY)
 	require.ErrorContains(t, err, p.source.String())
@@ -124,7 +123,7 @@ func TestCloseWithOpenRegionsNamesThem(t *testing.T) {
 }
 
 func TestCloseEndsWhatIsUnderWay(t *testing.T) {
-	w := newWorld(t, simrail.Config{Seed: rdmatest.Seed(t), Depth: 1})
+	w := newWorld(t, simrail.Config{Depth: 1})
 	p := newPairIn(w, 8, transferengine.Config{MaxTransfers: 2})
 	w.network.SetDelay(time.Hour)
 	transfers := make([]transferengine.Transfer, 4)

@@ -63,7 +63,7 @@ func (p *pair) join(size int) {
 func TestPingPong(t *testing.T) {
 	modes(t, func(t *testing.T, progress transferengine.Progress) {
 		ctx := rdmatest.Context(t, 20*time.Second)
-		p := driven(t, newNetwork(t, simrail.Config{Seed: rdmatest.Seed(t)}), 64, transferengine.Config{Progress: progress})
+		p := driven(t, newNetwork(t, simrail.Config{}), 64, transferengine.Config{Progress: progress})
 		dest := register(t, p.a, make([]byte, 64)).Descriptor()
 		const rounds = 2000
 		var wait sync.WaitGroup
@@ -95,7 +95,7 @@ func TestPingPong(t *testing.T) {
 func TestManyGoroutines(t *testing.T) {
 	modes(t, func(t *testing.T, progress transferengine.Progress) {
 		ctx := rdmatest.Context(t, 30*time.Second)
-		f := newNetwork(t, simrail.Config{Seed: rdmatest.Seed(t), Delay: 50 * time.Microsecond})
+		f := newNetwork(t, simrail.Config{Delay: 50 * time.Microsecond})
 		p := driven(t, f, 64*16, transferengine.Config{Progress: progress, MaxTransfers: 8})
 		const goroutines, rounds = 16, 100
 		var wait sync.WaitGroup
@@ -134,7 +134,7 @@ func TestManyGoroutines(t *testing.T) {
 func TestAComputingTargetIsDriven(t *testing.T) {
 	modes(t, func(t *testing.T, progress transferengine.Progress) {
 		ctx := rdmatest.Context(t, 20*time.Second)
-		f := newNetwork(t, simrail.Config{Seed: rdmatest.Seed(t), TargetDriven: true})
+		f := newNetwork(t, simrail.Config{TargetDriven: true})
 		p := driven(t, f, 64, transferengine.Config{Progress: progress})
 		computing, stop := context.WithCancel(ctx)
 		defer stop()
@@ -156,7 +156,7 @@ func TestAComputingTargetIsDriven(t *testing.T) {
 func TestAnUnwaitedWriteIsSent(t *testing.T) {
 	modes(t, func(t *testing.T, progress transferengine.Progress) {
 		ctx := rdmatest.Context(t, 20*time.Second)
-		p := driven(t, newNetwork(t, simrail.Config{Seed: rdmatest.Seed(t)}), 64, transferengine.Config{Progress: progress})
+		p := driven(t, newNetwork(t, simrail.Config{}), 64, transferengine.Config{Progress: progress})
 		transfers := make([]transferengine.Transfer, 100)
 		for i := range transfers {
 			require.NoError(t, p.a.Write(&transfers[i], p.all(1)))
@@ -171,7 +171,7 @@ func TestAnUnwaitedWriteIsSent(t *testing.T) {
 func TestPollDrives(t *testing.T) {
 	modes(t, func(t *testing.T, progress transferengine.Progress) {
 		ctx := rdmatest.Context(t, 20*time.Second)
-		p := driven(t, newNetwork(t, simrail.Config{Seed: rdmatest.Seed(t)}), 64, transferengine.Config{Progress: progress})
+		p := driven(t, newNetwork(t, simrail.Config{}), 64, transferengine.Config{Progress: progress})
 		var tr transferengine.Transfer
 		require.NoError(t, p.a.Write(&tr, p.all(1)))
 		for !tr.Done() && ctx.Err() == nil {
@@ -191,7 +191,7 @@ func TestPollDrives(t *testing.T) {
 func TestTheWorkerIsHandedOn(t *testing.T) {
 	ctx := rdmatest.Context(t, 20*time.Second)
 	for range 50 {
-		f := newNetwork(t, simrail.Config{Seed: rdmatest.Seed(t)})
+		f := newNetwork(t, simrail.Config{})
 		p := driven(t, f, 64, transferengine.Config{})
 		leaving, leave := context.WithCancel(ctx)
 		left, got := make(chan error, 1), make(chan error, 1)
@@ -208,7 +208,7 @@ func TestTheWorkerIsHandedOn(t *testing.T) {
 
 func TestAWaitEndsWithItsContext(t *testing.T) {
 	modes(t, func(t *testing.T, progress transferengine.Progress) {
-		f := newNetwork(t, simrail.Config{Seed: rdmatest.Seed(t)})
+		f := newNetwork(t, simrail.Config{})
 		p := driven(t, f, 64, transferengine.Config{Progress: progress})
 		short := rdmatest.Context(t, 5*time.Millisecond)
 		err := p.b.Counter(1).Wait(short, 1, p.toA)
@@ -234,7 +234,7 @@ func TestAWaitEndsWithItsContext(t *testing.T) {
 func TestShutdownAwaitsWhatIsInFlight(t *testing.T) {
 	modes(t, func(t *testing.T, progress transferengine.Progress) {
 		ctx := rdmatest.Context(t, 20*time.Second)
-		f := newNetwork(t, simrail.Config{Seed: rdmatest.Seed(t), Delay: 5 * time.Millisecond})
+		f := newNetwork(t, simrail.Config{Delay: 5 * time.Millisecond})
 		p := driven(t, f, 64, transferengine.Config{Progress: progress})
 		transfers := make([]transferengine.Transfer, 50)
 		for i := range transfers {
@@ -254,7 +254,7 @@ func TestShutdownAwaitsWhatIsInFlight(t *testing.T) {
 func TestALostPeerFailsThoseWhoOnlyWait(t *testing.T) {
 	modes(t, func(t *testing.T, progress transferengine.Progress) {
 		ctx := rdmatest.Context(t, 20*time.Second)
-		f := newNetwork(t, simrail.Config{Seed: rdmatest.Seed(t)})
+		f := newNetwork(t, simrail.Config{})
 		p := driven(t, f, 64, transferengine.Config{Progress: progress})
 		failed := make(chan error, 4)
 		for range cap(failed) {
@@ -272,7 +272,7 @@ func TestALostPeerFailsThoseWhoOnlyWait(t *testing.T) {
 func TestCloseEndsWaits(t *testing.T) {
 	modes(t, func(t *testing.T, progress transferengine.Progress) {
 		ctx := rdmatest.Context(t, 20*time.Second)
-		e := openDriven(t, newNetwork(t, simrail.Config{Seed: rdmatest.Seed(t)}), "192.0.2.1", transferengine.Config{Progress: progress})
+		e := openDriven(t, newNetwork(t, simrail.Config{}), "192.0.2.1", transferengine.Config{Progress: progress})
 		nobody := openDriven(t, newNetwork(t, simrail.Config{}), "192.0.2.9", transferengine.Config{}).Address()
 		ended := make(chan error, 6)
 		for range 3 {
@@ -303,7 +303,7 @@ func (d *deafRail) Wait(context.Context) error { return syscall.EIO }
 func TestARailThatCannotWait(t *testing.T) {
 	modes(t, func(t *testing.T, progress transferengine.Progress) {
 		ctx := rdmatest.Context(t, 20*time.Second)
-		f := newNetwork(t, simrail.Config{Seed: rdmatest.Seed(t), TargetDriven: true})
+		f := newNetwork(t, simrail.Config{TargetDriven: true})
 		p := &pair{world: &world{t: t, network: f}}
 		for _, e := range []struct {
 			engine  **transferengine.Engine
@@ -352,7 +352,7 @@ func (a *armedRail) awaitSleep() {
 // TestIdleCostsNothing looks at whether an engine without traffic still turns.
 func TestIdleCostsNothing(t *testing.T) {
 	modes(t, func(t *testing.T, progress transferengine.Progress) {
-		f := newNetwork(t, simrail.Config{Seed: rdmatest.Seed(t)})
+		f := newNetwork(t, simrail.Config{})
 		p := &pair{world: &world{t: t, network: f}}
 		p.a = openDriven(t, f, "192.0.2.1", transferengine.Config{Progress: progress})
 		b := &armedRail{opener: f.Rail("192.0.2.2")}
@@ -407,7 +407,7 @@ func (s *spinningRail) Spin(time.Duration) bool {
 func TestADriverLooksInsteadOfTurning(t *testing.T) {
 	modes(t, func(t *testing.T, progress transferengine.Progress) {
 		ctx := rdmatest.Context(t, 20*time.Second)
-		f := newNetwork(t, simrail.Config{Seed: rdmatest.Seed(t)})
+		f := newNetwork(t, simrail.Config{})
 		p := &pair{world: &world{t: t, network: f}}
 		p.a = openDriven(t, f, "192.0.2.1", transferengine.Config{Progress: progress})
 		b := &spinningRail{armedRail: armedRail{opener: f.Rail("192.0.2.2")}}
@@ -432,7 +432,7 @@ func TestADriverLooksInsteadOfTurning(t *testing.T) {
 func TestRandomTraffic(t *testing.T) {
 	modes(t, func(t *testing.T, progress transferengine.Progress) {
 		ctx := rdmatest.Context(t, 30*time.Second)
-		f := newNetwork(t, simrail.Config{Seed: rdmatest.Seed(t), PartialPosts: true, Delay: 20 * time.Microsecond})
+		f := newNetwork(t, simrail.Config{PartialPosts: true, Delay: 20 * time.Microsecond})
 		var engines []*transferengine.Engine
 		var dests []transferengine.Descriptor
 		for i := range 3 {

@@ -11,14 +11,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/weftrdma/weft/internal/mem"
-	"github.com/weftrdma/weft/internal/rdmatest"
 	"github.com/weftrdma/weft/transferengine"
 	"github.com/weftrdma/weft/transferengine/rail"
 	"github.com/weftrdma/weft/transferengine/simrail"
 )
 
 func TestReads(t *testing.T) {
-	w := newWorld(t, simrail.Config{Seed: rdmatest.Seed(t), MaxLength: 700, Delay: time.Millisecond, PartialPosts: true})
+	w := newWorld(t, simrail.Config{MaxLength: 700, Delay: time.Millisecond, PartialPosts: true})
 	p := newPairIn(w, 5000, transferengine.Config{})
 	copy(p.dest.Bytes(), pattern(p.random, 5000)) // the peer's
 	for range 50 {
@@ -37,7 +36,7 @@ func TestReads(t *testing.T) {
 }
 
 func TestReadsBeyondBoundsAreRefused(t *testing.T) {
-	p := newPair(t, rdmatest.Seed(t), 100, transferengine.Config{})
+	p := newPair(t, 100, transferengine.Config{})
 	writeOnly, err := p.b.Register(make([]byte, 100), transferengine.RemoteWrite)
 	require.NoError(t, err)
 	defer func() { require.NoError(t, writeOnly.Close()) }()
@@ -101,7 +100,7 @@ func newStar(w *world, receivers, size int, config transferengine.Config) *star 
 }
 
 func TestScatter(t *testing.T) {
-	w := newWorld(t, simrail.Config{Seed: rdmatest.Seed(t), MaxLength: 700, Delay: time.Millisecond, PartialPosts: true})
+	w := newWorld(t, simrail.Config{MaxLength: 700, Delay: time.Millisecond, PartialPosts: true})
 	s := newStar(w, 9, 1000, transferengine.Config{MaxTransfers: 4}) // more targets than slots
 	s.targets[3].Length = 0
 	s.targets = append(s.targets, s.targets[2]) // twice
@@ -129,7 +128,7 @@ func TestScatter(t *testing.T) {
 
 // TestAScatterEndsWithItsLastTarget has one of its peers die: the others get theirs, and the error names the one.
 func TestAScatterEndsWithItsLastTarget(t *testing.T) {
-	w := newWorld(t, simrail.Config{Seed: rdmatest.Seed(t), Delay: time.Millisecond})
+	w := newWorld(t, simrail.Config{Delay: time.Millisecond})
 	s := newStar(w, 4, 1000, transferengine.Config{})
 	s.network.Kill("192.0.2.3") // the second receiver
 	var tr transferengine.Transfer
@@ -155,7 +154,7 @@ func TestAScatterEndsWithItsLastTarget(t *testing.T) {
 }
 
 func TestAScatterIsRefusedWhole(t *testing.T) {
-	s := newStar(newWorld(t, simrail.Config{Seed: rdmatest.Seed(t)}), 3, 10, transferengine.Config{})
+	s := newStar(newWorld(t, simrail.Config{}), 3, 10, transferengine.Config{})
 	var tr transferengine.Transfer
 	require.ErrorIs(t, s.sender.Scatter(&tr, transferengine.Scatter{}), syscall.EINVAL)
 	s.targets[2].DestOffset = 5
@@ -173,7 +172,7 @@ func TestAScatterIsRefusedWhole(t *testing.T) {
 
 func TestDeadlines(t *testing.T) {
 	t.Run("nothing was posted", func(t *testing.T) {
-		w := newWorld(t, simrail.Config{Seed: rdmatest.Seed(t), Immediates: 1})
+		w := newWorld(t, simrail.Config{Immediates: 1})
 		p := newPairIn(w, 8, transferengine.Config{TransferTimeout: time.Minute})
 		w.network.Exhaust("192.0.2.2", true)
 		var first, second, third transferengine.Transfer
@@ -197,7 +196,7 @@ func TestDeadlines(t *testing.T) {
 		require.EqualValues(t, 1, p.a.Stats().DeadlinesMissed)
 	})
 	t.Run("the peer does not acknowledge", func(t *testing.T) {
-		w := newWorld(t, simrail.Config{Seed: rdmatest.Seed(t)})
+		w := newWorld(t, simrail.Config{})
 		p := newPairIn(w, 8, transferengine.Config{TransferTimeout: 3 * time.Second})
 		w.network.SetDelay(time.Hour)
 		var tr, other transferengine.Transfer
@@ -220,7 +219,7 @@ func TestDeadlines(t *testing.T) {
 
 // TestAPeerThatAnswersNothingKeepsNobodyWaiting has one peer whose operations do not end.
 func TestAPeerThatAnswersNothingKeepsNobodyWaiting(t *testing.T) {
-	w := newWorld(t, simrail.Config{Seed: rdmatest.Seed(t), DeathWithin: time.Hour})
+	w := newWorld(t, simrail.Config{DeathWithin: time.Hour})
 	s := newStar(w, 2, 64, transferengine.Config{MaxTransfers: 100, MaxOperations: 100, MaxPeerOperations: 20})
 	s.network.Cut("192.0.2.1", "192.0.2.2")
 	write := func(i int, tr *transferengine.Transfer) error {
@@ -257,7 +256,7 @@ func TestTransfersBeyond4GiB(t *testing.T) {
 		return b.Bytes()
 	}
 	source, dest := memory(), memory()
-	w := newWorld(t, simrail.Config{Seed: rdmatest.Seed(t), CopyEnds: 64, Delay: time.Millisecond, MaxLength: 1<<30 + 512})
+	w := newWorld(t, simrail.Config{CopyEnds: 64, Delay: time.Millisecond, MaxLength: 1<<30 + 512})
 	p := &pair{world: w, a: w.open(transferengine.Config{}), b: w.open(transferengine.Config{})}
 	p.toB, _ = p.connect(p.a, p.b)
 	p.source, p.dest = register(t, p.a, source), register(t, p.b, dest)

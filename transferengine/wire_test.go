@@ -11,7 +11,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/weftrdma/weft/internal/rdmatest"
 	"github.com/weftrdma/weft/transferengine"
 )
 
@@ -66,7 +65,7 @@ func TestGoldenDescriptor(t *testing.T) {
 }
 
 func TestEnginesSpeakTheWireFormats(t *testing.T) {
-	p := newPair(t, rdmatest.Seed(t), 100, transferengine.Config{})
+	p := newPair(t, 100, transferengine.Config{})
 	message, err := p.b.Address().MarshalBinary()
 	require.NoError(t, err)
 	var a transferengine.Address

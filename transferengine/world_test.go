@@ -29,14 +29,19 @@ type world struct {
 	opened  int
 }
 
-// newNetwork makes a network that has to find its rails well used.
+// newNetwork makes a network that has to find its rails well used. Its seed is the test's, if it has none.
 func newNetwork(t testing.TB, config simrail.Config) *simrail.Network {
+	t.Helper()
+	if config.Seed == 0 {
+		config.Seed = rdmatest.Seed(t)
+	}
 	network := simrail.NewNetwork(config)
 	t.Cleanup(func() { require.NoError(t, network.Err()) })
 	return network
 }
 
 func newWorld(t testing.TB, config simrail.Config) *world {
+	t.Helper()
 	network := newNetwork(t, config)
 	return &world{t: t, network: network, random: rand.New(rand.NewPCG(network.Seed(), 2)),
 		Run: network.NewRun(time.Unix(1e9, 0))}
@@ -112,8 +117,9 @@ type pair struct {
 	descriptor transferengine.Descriptor
 }
 
-func newPair(t testing.TB, seed uint64, size int, config transferengine.Config) *pair {
-	return newPairIn(newWorld(t, simrail.Config{Seed: seed}), size, config)
+func newPair(t testing.TB, size int, config transferengine.Config) *pair {
+	t.Helper()
+	return newPairIn(newWorld(t, simrail.Config{}), size, config)
 }
 
 func newPairIn(w *world, size int, config transferengine.Config) *pair {

@@ -19,7 +19,7 @@ import (
 )
 
 func TestWriteArrivesWithItsImmediate(t *testing.T) {
-	p := newPair(t, rdmatest.Seed(t), 100, transferengine.Config{})
+	p := newPair(t, 100, transferengine.Config{})
 	var tr transferengine.Transfer
 	require.ErrorIs(t, tr.Wait(soon(t)), syscall.EINVAL, "it serves no request yet")
 	require.NoError(t, p.a.Write(&tr, p.all(7)))
@@ -38,7 +38,7 @@ func TestWriteArrivesWithItsImmediate(t *testing.T) {
 // and compares memory and counts. The immediate of a shard must find the shard's bytes in place.
 func TestRandomWrites(t *testing.T) {
 	for _, ordered := range []bool{false, true} {
-		w := newWorld(t, simrail.Config{Seed: rdmatest.Seed(t), Ordered: ordered, MaxLength: 5000, PartialPosts: true,
+		w := newWorld(t, simrail.Config{Ordered: ordered, MaxLength: 5000, PartialPosts: true,
 			Delay: time.Millisecond, Depth: 16, MaxBatch: 8})
 		p := newPairIn(w, 60000, transferengine.Config{MaxTransfers: 8, QueueDepth: 4})
 		want := make([]byte, 60000)
@@ -97,7 +97,7 @@ func TestImmediateOfAChunkedWriteComesLast(t *testing.T) {
 }
 
 func TestEmptyWritesCount(t *testing.T) {
-	p := newPair(t, rdmatest.Seed(t), 64, transferengine.Config{})
+	p := newPair(t, 64, transferengine.Config{})
 	var tr transferengine.Transfer
 	w := transferengine.Write{Peer: p.toB, Dest: &p.descriptor, Imm: math.MaxUint32, HasImm: true, Shards: 100}
 	require.NoError(t, p.a.Write(&tr, w))
@@ -118,7 +118,7 @@ func TestEmptyWritesCount(t *testing.T) {
 
 func TestWritePages(t *testing.T) {
 	const pageLength, stride, pages = 24, 32, 50
-	w := newWorld(t, simrail.Config{Seed: rdmatest.Seed(t), Delay: time.Millisecond})
+	w := newWorld(t, simrail.Config{Delay: time.Millisecond})
 	p := newPairIn(w, pages*stride, transferengine.Config{})
 	from, to := numbersOf(p.random.Perm(pages)[:20]), numbersOf(p.random.Perm(pages)[:20])
 	want := make([]byte, pages*stride)
@@ -150,7 +150,7 @@ func numbersOf(n []int) (pages []uint32) {
 }
 
 func TestRequestsBeyondBoundsAreRefused(t *testing.T) {
-	p := newPair(t, rdmatest.Seed(t), 100, transferengine.Config{})
+	p := newPair(t, 100, transferengine.Config{})
 	readOnly, err := p.b.Register(make([]byte, 100), transferengine.RemoteRead)
 	require.NoError(t, err)
 	defer func() { require.NoError(t, readOnly.Close()) }()
@@ -189,7 +189,7 @@ func TestRequestsBeyondBoundsAreRefused(t *testing.T) {
 }
 
 func TestPagesBeyondBoundsAreRefused(t *testing.T) {
-	p := newPair(t, rdmatest.Seed(t), 100, transferengine.Config{})
+	p := newPair(t, 100, transferengine.Config{})
 	type pages = transferengine.PagedWrite
 	for name, c := range map[string]struct {
 		change func(w *pages)
@@ -215,7 +215,7 @@ func TestPagesBeyondBoundsAreRefused(t *testing.T) {
 }
 
 func TestATransferServesOneRequestAtATime(t *testing.T) {
-	p := newPair(t, rdmatest.Seed(t), 100, transferengine.Config{})
+	p := newPair(t, 100, transferengine.Config{})
 	var tr transferengine.Transfer
 	require.NoError(t, p.a.Write(&tr, p.all(1)))
 	require.ErrorIs(t, p.a.Write(&tr, p.all(1)), syscall.EBUSY)
@@ -230,7 +230,7 @@ func TestATransferServesOneRequestAtATime(t *testing.T) {
 }
 
 func TestAFullQueueRefuses(t *testing.T) {
-	p := newPair(t, rdmatest.Seed(t), 100, transferengine.Config{QueueDepth: 4, MaxTransfers: 2})
+	p := newPair(t, 100, transferengine.Config{QueueDepth: 4, MaxTransfers: 2})
 	transfers := make([]transferengine.Transfer, 5)
 	for i := range 4 {
 		require.NoError(t, p.a.Write(&transfers[i], p.all(1)))
@@ -251,7 +251,7 @@ func TestAFailedWriteFailsItsTransferAlone(t *testing.T) {
 		}
 		return f
 	}
-	w := newWorld(t, simrail.Config{Seed: rdmatest.Seed(t), MaxLength: 10, Depth: 2, Script: simrail.Script{Operation: third}})
+	w := newWorld(t, simrail.Config{MaxLength: 10, Depth: 2, Script: simrail.Script{Operation: third}})
 	p := newPairIn(w, 100, transferengine.Config{})
 	var bad, good transferengine.Transfer
 	request := p.all(1)
@@ -274,7 +274,7 @@ func TestAFailedWriteFailsItsTransferAlone(t *testing.T) {
 }
 
 func TestALostPeerEndsItsTransfers(t *testing.T) {
-	w := newWorld(t, simrail.Config{Seed: rdmatest.Seed(t), Depth: 3})
+	w := newWorld(t, simrail.Config{Depth: 3})
 	p := newPairIn(w, 100, transferengine.Config{MaxTransfers: 4})
 	w.network.SetDelay(time.Second)
 	transfers := make([]transferengine.Transfer, 8)
