@@ -8,7 +8,8 @@
 //
 // And a test of what is above engines runs hundreds of them from one goroutine under a virtual clock: engines opened with
 // Progress: transferengine.Manual, and driven by a [Run] in an order that the seed decides. The same seed then replays the
-// same run; print it with every failure.
+// same run, which [Network.Hash] shows; print it with every failure. [Network.Err] tells of what the engines, or the test, did
+// wrong: look at it in the end.
 //
 // # What it does
 //

@@ -112,6 +112,16 @@ func nth(n int, fault simrail.Fault) simrail.Script {
 	}}
 }
 
+// requireMaybe requires a transfer to have ended with the cause, and nothing to be said of its bytes.
+func requireMaybe(t *testing.T, tr *transferengine.Transfer, cause error) {
+	t.Helper()
+	var failed *transferengine.TransferError
+	require.ErrorAs(t, tr.Err(), &failed)
+	require.ErrorIs(t, failed, cause)
+	require.Equal(t, transferengine.MaybeDelivered, failed.Outcome)
+	require.False(t, failed.InFlight)
+}
+
 var errScripted = errors.New("RNR retries exceeded")
 
 func TestTheNthOperationFails(t *testing.T) {
@@ -119,8 +129,9 @@ func TestTheNthOperationFails(t *testing.T) {
 	first, second, third := p.write(1), p.write(2), p.write(3)
 	p.settle()
 	require.NoError(t, first.Err())
-	require.ErrorIs(t, second.Err(), errScripted)
+	requireMaybe(t, second, errScripted)
 	require.NoError(t, third.Err())
+	require.NoError(t, p.toB.Err())
 	require.Zero(t, p.b.Counter(2).Value())
 	require.EqualValues(t, 1, p.b.Counter(3).Value())
 }
@@ -129,7 +140,7 @@ func TestAnOperationThatFailsBreaksItsConnection(t *testing.T) {
 	p := newPair(t, simrail.Config{Script: nth(0, simrail.Fault{Err: errScripted, Break: true})})
 	first := p.write(1)
 	p.settle()
-	require.ErrorIs(t, first.Err(), errScripted)
+	requireMaybe(t, first, errScripted)
 	require.ErrorIs(t, p.toB.Err(), errScripted)
 	require.Empty(t, p.b.Peers(), "the other end notices")
 }
@@ -162,7 +173,7 @@ func TestTheAcknowledgementIsLost(t *testing.T) {
 	p := newPair(t, simrail.Config{Script: nth(0, simrail.Fault{Err: errScripted, Delivered: true})})
 	tr := p.write(1)
 	p.settle()
-	require.ErrorIs(t, tr.Err(), errScripted)
+	requireMaybe(t, tr, errScripted)
 	require.EqualValues(t, 1, p.b.Counter(1).Value())
 	require.Equal(t, p.source.Bytes(), p.dest.Bytes())
 }
@@ -174,7 +185,7 @@ func TestPacketsOutliveTheirQueuePair(t *testing.T) {
 	p.Round()
 	p.network.Kill(addressA) // it notices at once, and B in an hour
 	p.a.Turn(p.Now())
-	require.ErrorIs(t, slow.Err(), rail.ErrFlushed)
+	requireMaybe(t, slow, rail.ErrFlushed)
 	require.Zero(t, p.dest.Bytes()[0])
 	clear(p.source.Bytes()) // the sender's again
 	p.settle()
@@ -236,7 +247,7 @@ func TestACutThatDoesNotHealTakesBothEndsDown(t *testing.T) {
 	start := p.Now()
 	p.settle()
 	require.ErrorIs(t, p.toB.Err(), rail.ErrPeerGone)
-	require.ErrorIs(t, tr.Err(), rail.ErrFlushed)
+	requireMaybe(t, tr, rail.ErrFlushed)
 	require.Empty(t, p.b.Peers())
 	require.LessOrEqual(t, p.Now().Sub(start), 20*time.Millisecond)
 	p.network.Heal(addressA, addressB)
@@ -261,6 +272,7 @@ func TestReceivesRunOut(t *testing.T) {
 	p.settle()
 	require.NoError(t, tr.Err())
 	require.EqualValues(t, 50, p.b.Counter(1).Value())
+	require.NoError(t, errors.Join(p.toB.Err(), p.b.Peers()[0].Err()), "nothing was torn down")
 }
 
 func TestASlowConsumer(t *testing.T) {
@@ -273,6 +285,7 @@ func TestASlowConsumer(t *testing.T) {
 	require.NoError(t, tr.Err())
 	require.EqualValues(t, 50, p.b.Counter(1).Value())
 	require.GreaterOrEqual(t, p.b.Stats().Turns-before, uint64(50))
+	require.NoError(t, errors.Join(p.toB.Err(), p.b.Peers()[0].Err()), "nothing was torn down")
 }
 
 func TestThePeerIsKilled(t *testing.T) {
@@ -284,7 +297,10 @@ func TestThePeerIsKilled(t *testing.T) {
 	require.NoError(t, p.Until(func() bool { return p.toB.Err() != nil }))
 	require.LessOrEqual(t, p.Now().Sub(start), 10*time.Millisecond)
 	require.ErrorIs(t, p.toB.Err(), rail.ErrPeerGone)
-	require.Error(t, tr.Err())
+	requireMaybe(t, tr, rail.ErrFlushed)
+	require.Empty(t, p.a.Peers())
+	err := p.a.Write(tr, transferengine.Write{Peer: p.toB, Dest: &p.to, HasImm: true})
+	require.ErrorIs(t, err, rail.ErrPeerGone, "before anything is sent")
 }
 
 // TestOrder looks at whether 200 immediates come in the order in which they were sent.
