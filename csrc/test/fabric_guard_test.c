@@ -1,22 +1,35 @@
 /* Calls that never return: which of them are broken off, and what comes after. */
 #include "fabric_fake.h"
+#include <sys/auxv.h>
 
-static pthread_spinlock_t orphan; /* taken, and never released */
+static pthread_spinlock_t orphan;                        /* taken, and never released */
+static pthread_mutex_t held = PTHREAD_MUTEX_INITIALIZER; /* which a call waits for in libc */
 static struct {
-    uint32_t in_libc; /* the call waits in libc */
-    uint32_t leave;   /* it may return */
+    uint32_t in_libc;
+    uint32_t deaf; /* the thread takes no signal until the lock is held no more */
     uint32_t reads;
 } stuck;
 
+static void mask(int how)
+{
+    sigset_t last;
+    sigemptyset(&last);
+    sigaddset(&last, SIGRTMAX);
+    pthread_sigmask(how, &last, NULL);
+}
+
 static ssize_t g_read(struct fid_cq *cq, void *buf, size_t count)
 {
-    const struct timespec pause = {.tv_nsec = 1000000};
     (void)cq, (void)buf, (void)count;
     __atomic_fetch_add(&stuck.reads, 1, __ATOMIC_RELAXED);
+    if (stuck.in_libc || stuck.deaf) {
+        pthread_mutex_lock(&held); /* a signal does not get it out of there */
+        pthread_mutex_unlock(&held);
+    }
+    if (stuck.deaf)
+        mask(SIG_UNBLOCK);
     if (!stuck.in_libc)
         pthread_spin_lock(&orphan);
-    while (__atomic_load_n(&stuck.leave, __ATOMIC_ACQUIRE) == 0)
-        nanosleep(&pause, NULL);
     return -FI_EAGAIN;
 }
 
@@ -47,6 +60,29 @@ static uint64_t make(void *(*call)(void *), uint32_t which, pthread_t *thread, i
     return __atomic_load_n(weft_fi_guard_calls(guards, which), __ATOMIC_ACQUIRE);
 }
 
+/* Waits until a thread sleeps. */
+static void await_sleep(pid_t thread)
+{
+    char path[64], state = 0;
+    snprintf(path, sizeof(path), "/proc/self/task/%d/stat", thread);
+    while (state != 'S') {
+        FILE *stat = fopen(path, "r");
+        CHECK_EQ(stat != NULL, 1);
+        CHECK_EQ(fscanf(stat, "%*[^)]) %c", &state), 1);
+        fclose(stat);
+        sched_yield();
+    }
+}
+
+/* Breaks a call off. On a busy machine its thread may not get a processor for as long as is tried once. */
+static int break_off(uint32_t which, uint64_t call)
+{
+    int ended = 0;
+    for (int i = 0; i < 500 && !ended; i++)
+        ended = weft_fi_guard_break(guards, which, call);
+    return ended;
+}
+
 static void guard(const void *provider)
 {
     begin(0);
@@ -75,7 +111,7 @@ static void a_call_in_a_lock_is_broken_off(void)
         guard(dlsym(RTLD_DEFAULT, "dlopen"));
         uint64_t call = make(calls[which], which, &thread, &result);
         CHECK_EQ(call, 1);
-        CHECK_EQ(weft_fi_guard_break(guards, which, call), 1);
+        CHECK_EQ(break_off(which, call), 1);
         pthread_join(thread, NULL);
         CHECK_EQ(result, -ENOTRECOVERABLE);
         CHECK_EQ(weft_fi_guard_broken(guards), 1);
@@ -126,14 +162,53 @@ static void a_call_in_libc_is_left_alone(void)
     int result = 1;
     guard((const void *)g_read);
     stuck.in_libc = 1;
+    pthread_mutex_lock(&held);
     uint64_t call = make(poll_once, WEFT_FI_GUARD_CALL, &thread, &result);
+    await_sleep(guards->guards[WEFT_FI_GUARD_CALL].thread);
     CHECK_EQ(weft_fi_guard_break(guards, WEFT_FI_GUARD_CALL, call), 0);
     CHECK_EQ(weft_fi_guard_broken(guards), 0);
-    __atomic_store_n(&stuck.leave, 1, __ATOMIC_RELEASE);
+    pthread_mutex_unlock(&held);
     pthread_join(thread, NULL);
     CHECK_EQ(result, 0);
     CHECK_EQ(weft_fi_guard_break(guards, WEFT_FI_GUARD_CALL, call), 1); /* it has ended */
     CHECK_EQ(weft_fi_guard_broken(guards), 0);
+    unguard();
+}
+
+enum { STACK = 1 << 20 };
+static unsigned char signal_stack[STACK];
+
+static void *poll_once_deaf(void *result)
+{
+    const stack_t own = {.ss_sp = signal_stack, .ss_size = STACK}, none = {.ss_flags = SS_DISABLE};
+    stack_t before;
+    CHECK_EQ(sigaltstack(&own, &before), 0);
+    mask(SIG_BLOCK);
+    poll_once(result);
+    CHECK_EQ(sigaltstack((before.ss_flags & SS_DISABLE) != 0 ? &none : &before, NULL), 0);
+    return NULL;
+}
+
+/* A thread that had no processor finds many signals at once, and has little room for them. */
+static void signals_do_not_pile_up(void)
+{
+    pthread_t thread;
+    int result = 0;
+    size_t untouched = 0;
+    guard((const void *)g_read);
+    memset(signal_stack, 0xa5, STACK);
+    stuck.deaf = 1;
+    pthread_mutex_lock(&held);
+    uint64_t call = make(poll_once_deaf, WEFT_FI_GUARD_CALL, &thread, &result);
+    await_sleep(guards->guards[WEFT_FI_GUARD_CALL].thread);
+    CHECK_EQ(weft_fi_guard_break(guards, WEFT_FI_GUARD_CALL, call), 0);
+    pthread_mutex_unlock(&held);
+    CHECK_EQ(break_off(WEFT_FI_GUARD_CALL, call), 1);
+    pthread_join(thread, NULL);
+    CHECK_EQ(result, -ENOTRECOVERABLE);
+    while (signal_stack[untouched] == 0xa5)
+        untouched++;
+    CHECK_EQ(STACK - untouched < 10 * (getauxval(AT_MINSIGSTKSZ) ?: 2048), 1); /* of some 20 signals */
     unguard();
 }
 
@@ -191,6 +266,7 @@ int main(void)
     RUN(a_call_in_a_lock_is_broken_off);
     RUN(after_that_no_call_is_made);
     RUN(a_call_in_libc_is_left_alone);
+    RUN(signals_do_not_pile_up);
     RUN(others_get_their_signal);
     RUN(a_nap_ends_when_somebody_rings);
     return test_summary();
