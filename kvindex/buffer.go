@@ -100,7 +100,8 @@ func (s slots) committed() uint32 { return uint32(s^s>>1) & lower }
 
 // written tells whether all of the first n slots have been committed.
 func (s slots) written(n int) bool {
-	return s.committed() == lower&(1<<(slotBits*uint(n))-1)
+	first := uint32(lower) & (1<<(slotBits*uint(n)) - 1)
+	return s.committed()&first == first
 }
 
 // latest is newest for the latest version, and compares nothing but keys.
@@ -165,6 +166,34 @@ func (b *buffer[V]) collect(s slots, n int, version uint64, r bounds) (d delta) 
 			d.insert(b.keys[:], i)
 		}
 	}
+	return d
+}
+
+// sorted is collect for all slots of a buffer whose slots have all been committed. Each key's place is how many keys come
+// before it: no branch depends on a key, where sorting random ones would take one wrong way after the other.
+func (b *buffer[V]) sorted() (d delta) {
+	var before, order [maxBuffer]uint8
+	newest := uint8(0)
+	for j, k := range b.keys {
+		count := 0
+		for i := range j {
+			c := atLeast(k, b.keys[i]) // of equal keys the newer comes later
+			count += c
+			before[i] += uint8(1 - c)
+		}
+		before[j] = uint8(count)
+		newest = max(newest, b.deltas[j])
+	}
+	for slot, at := range before {
+		order[at%maxBuffer] = uint8(slot)
+	}
+	for i, slot := range order {
+		if i+1 == maxBuffer || b.keys[slot%maxBuffer] != b.keys[order[i+1]%maxBuffer] {
+			d.slots[d.n] = slot
+			d.n++
+		}
+	}
+	d.version = b.born + uint64(newest)
 	return d
 }
 

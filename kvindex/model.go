@@ -109,8 +109,12 @@ func fit(keys []uint64, s slopes, eps int) (model, int) {
 // proven returns how many leading keys, and keys below them, the model gives the right window for: one that holds the key
 // and, as a key before it may be asked for, the position before.
 func (m *model) proven(keys []uint64) int {
-	for i, k := range keys {
-		if p := m.start(k); p > max(i-1, 0) || p+int(m.width) <= i {
+	line, most := *m, uint64(m.width)-1 // i-1-start is at least 0 and less than that
+	if len(keys) > 0 && line.start(keys[0]) > 0 {
+		return 0
+	}
+	for i := 1; i < len(keys); i++ {
+		if uint64(i-1-line.start(keys[i])) >= most {
 			return i
 		}
 	}

@@ -18,7 +18,12 @@ func (x *Index[V]) sealed(l *leaf[V], into *[maxBuffer]write[V]) (ws []write[V],
 		l.buf.Store(b)
 	}
 	s := b.seal()
-	d := b.collect(s, maxBuffer, latest, whole)
+	var d delta
+	if s.committed() == lower {
+		d = b.sorted()
+	} else {
+		d = b.collect(s, maxBuffer, latest, whole)
+	}
 	for i, slot := range d.slots[:d.n] {
 		into[i] = write[V]{b.keys[slot], s.kind(int(slot)) == slotDel, b.values[slot]}
 	}
@@ -42,21 +47,25 @@ func (l *leaf[V]) merge(writes []write[V]) (keys []uint64, values []V) {
 	if added+removed == 0 {
 		return l.keys, l.updated(writes)
 	}
-	keys = make([]uint64, 0, len(l.keys)+added-removed)
-	values = make([]V, 0, cap(keys))
-	from := 0
+	keys = make([]uint64, len(l.keys)+added-removed)
+	values = make([]V, len(keys))
+	from, to := 0, 0
 	for i, w := range writes {
-		to := at[i]
-		keys, values = append(keys, l.keys[from:to]...), append(values, l.values[from:to]...)
-		if !w.deleted {
-			keys, values = append(keys, w.key), append(values, w.value)
+		for ; from < at[i]; from++ { // a few at a time: to call copy takes longer
+			keys[to], values[to] = l.keys[from], l.values[from]
+			to++
 		}
-		from = to
-		if to < len(l.keys) && l.keys[to] == w.key {
+		if !w.deleted {
+			keys[to], values[to] = w.key, w.value
+			to++
+		}
+		if from < len(l.keys) && l.keys[from] == w.key {
 			from++
 		}
 	}
-	return append(keys, l.keys[from:]...), append(values, l.values[from:]...)
+	copy(keys[to:], l.keys[from:])
+	copy(values[to:], l.values[from:])
+	return keys, values
 }
 
 // updated is a copy of the values with writes to keys that are there.

@@ -309,3 +309,46 @@ func TestUpperBound(t *testing.T) {
 		keys = append(keys, 3*n)
 	}
 }
+
+// TestSortedBuffers compares the order of a full buffer with that of any, with keys that come several times.
+func TestSortedBuffers(t *testing.T) {
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	random := rand.New(rand.NewPCG(seed, 0))
+	for range 2000 {
+		b := new(buffer[uint64])
+		b.born = 7
+		most := 1 + random.Uint64N(40)
+		for i := range maxBuffer {
+			slot, ok := b.reserve(maxBuffer)
+			require.True(t, ok && slot == i)
+			k := random.Uint64N(most) * (math.MaxUint64 / most)
+			require.True(t, b.fill(slot, k, 0, slotPut, b.born+random.Uint64N(3)))
+			require.True(t, b.commit(slot, slotPut+random.Uint64N(2)))
+		}
+		want, got := b.collect(b.load(), maxBuffer, latest, whole), b.sorted()
+		require.Equal(t, want.slots[:want.n], got.slots[:got.n], "keys %d", b.keys)
+		require.Equal(t, want.n, got.n)
+		require.Equal(t, want.version, got.version)
+	}
+}
+
+// TestWrittenSlots asks for some slots of a buffer whose next ones are in all states.
+func TestWrittenSlots(t *testing.T) {
+	for n := range maxBuffer + 1 {
+		for missing := range n + 1 { // n: none
+			for next := range slotDead + 1 {
+				s := slots(maxBuffer) << reservedShift
+				for i := range maxBuffer {
+					switch kind := slots(slotPut + uint64(i)%2); {
+					case i >= n:
+						s |= slots(next) << (slotBits * i)
+					case i != missing:
+						s |= kind << (slotBits * i)
+					}
+				}
+				require.Equal(t, missing == n, s.written(n), "slots %#x, the first %d", uint64(s), n)
+			}
+		}
+	}
+}
