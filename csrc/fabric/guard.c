@@ -72,11 +72,10 @@ static void weft_fi_broken_off(int number, siginfo_t *info, void *context)
         return;
     __atomic_store_n(&guards->broken, 1, __ATOMIC_RELEASE);
     __atomic_store_n(&guard->calls, guard->calls + 1, __ATOMIC_RELEASE);
-    sigset_t this;
+    sigset_t this; /* the jump would leave it blocked; those that wait find the call ended */
     sigemptyset(&this);
     sigaddset(&this, number);
-    pthread_sigmask(SIG_UNBLOCK, &this,
-                    NULL); /* the jump would leave it blocked; those that wait find the call ended */
+    pthread_sigmask(SIG_UNBLOCK, &this, NULL);
     _longjmp(guard->back, 1);
 }
 
