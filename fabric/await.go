@@ -2,31 +2,42 @@ package fabric
 
 import (
 	"context"
+	"sync/atomic"
 	"time"
 )
 
 // Await blocks until there is a completion, and leaves it there; or until ctx ends, and its error is then ctx's. One goroutine at
-// a time may await or wait. The queue was made with [WaitFD], or with [WaitNone]: then its thread sleeps in C and looks every so
-// often, at least every microsecond, which takes some microseconds of a processor each time and makes progress; and it also
-// returns once somebody polls the queue, since whoever does needs no other to look.
-func (cq *CQ) Await(ctx context.Context, every time.Duration) error {
+// a time may await or wait. The queue was made with [WaitFD], or with [WaitNone], and then:
+//
+//   - A thread sleeps in C and looks every so often, at least every microsecond, which takes some microseconds of a processor
+//     each time and makes progress.
+//   - It looks at once when the bell is rung ([Ring]), and every millisecond for some time after. The bell, nil for none, is a word
+//     outside the Go heap that processes may share, and is not 0 while it is of use to ring it.
+//   - It also returns once somebody polls the queue, since whoever does needs no other to look; when [CQ.Ring] is called; and after
+//     64 looks, for the caller to think again how often to look.
+func (cq *CQ) Await(ctx context.Context, every time.Duration, bell *atomic.Uint32) error {
 	switch {
 	case cq.wait == WaitUnspec:
 		return invalid("await a completion of a queue with wait object %d", cq.wait)
-	case every < time.Microsecond || every > time.Second:
-		return invalid("await a completion: to look every %v is not between 1µs and 1s", every)
+	case every < time.Microsecond || every > time.Minute:
+		return invalid("await a completion: to look every %v is not between 1µs and 1m", every)
 	case cq.wait == WaitFD:
 		_, err := cq.events.wait(ctx, cq.look, func() bool { return cTryWaitCQ(cq.ptr) })
 		return err
 	}
-	stop := context.AfterFunc(ctx, cq.ring)
-	defer stop()
-	for {
-		if some, err := cq.nap(ctx, every); some != 0 || err != nil {
-			return err
+	rung := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() { cq.Ring(); close(rung) })
+	defer func() {
+		if !stop() {
+			<-rung // the bell is the caller's again
 		}
-	}
+	}()
+	return cq.nap(ctx, every, bell)
 }
+
+// Ring wakes whoever sleeps in a [CQ.Await] with that bell, of whatever process: call it after posting to that process, where the
+// bell is not 0. Posts are seen by a sleeper who was not rung for when it looks the next time.
+func Ring(bell *atomic.Uint32) { cRing(bell) }
 
 // look returns 1 if there is a completion.
 func (cq *CQ) look() (int, error) {
@@ -37,21 +48,21 @@ func (cq *CQ) look() (int, error) {
 	return some(cLookCQ(cq.ptr))
 }
 
-// nap sleeps for some time, which Close has to wait for.
-func (cq *CQ) nap(ctx context.Context, every time.Duration) (int, error) {
+func (cq *CQ) nap(ctx context.Context, every time.Duration, bell *atomic.Uint32) error {
+	const looks = 64
 	if err := cq.life.Enter(); err != nil {
-		return 0, err
+		return err
 	}
 	defer cq.life.Exit()
 	rings := cRingsOfCQ(cq.ptr)
 	if ctx.Err() != nil {
-		return 0, context.Cause(ctx)
+		return context.Cause(ctx)
 	}
-	n, err := some(cNapCQ(cq.ptr, rings, every, 2*waitSlice))
+	_, err := some(cNapCQ(cq.ptr, bell, rings, every, max(looks*every, time.Millisecond)))
 	if ctx.Err() != nil { // somebody rang
-		return 0, context.Cause(ctx)
+		return context.Cause(ctx)
 	}
-	return n, err
+	return err
 }
 
 // some is the outcome of a look in C.
@@ -62,8 +73,8 @@ func some(n int) (int, error) {
 	return n, nil
 }
 
-// ring ends a nap.
-func (cq *CQ) ring() {
+// Ring ends an [CQ.Await] in progress of a queue without a wait object, without an error.
+func (cq *CQ) Ring() {
 	if cq.life.Enter() == nil {
 		defer cq.life.Exit()
 		cRingCQ(cq.ptr)

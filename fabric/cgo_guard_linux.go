@@ -6,6 +6,7 @@ package fabric
 import "C"
 
 import (
+	"sync/atomic"
 	"time"
 	"unsafe"
 )
@@ -36,10 +37,12 @@ func cBroken(guards unsafe.Pointer) bool {
 
 func cLookCQ(cq unsafe.Pointer) int { return int(C.weft_fi_cq_look((*C.struct_weft_fi_cq)(cq))) }
 
-func cNapCQ(cq unsafe.Pointer, rings uint32, every, limit time.Duration) int {
-	return int(C.weft_fi_cq_nap((*C.struct_weft_fi_cq)(cq), C.uint32_t(rings), C.uint32_t(every.Microseconds()),
-		C.uint32_t(limit.Milliseconds())))
+func cNapCQ(cq unsafe.Pointer, bell *atomic.Uint32, rings uint32, every, limit time.Duration) int {
+	return int(C.weft_fi_cq_nap((*C.struct_weft_fi_cq)(cq), (*C.uint32_t)(unsafe.Pointer(bell)), C.uint32_t(rings),
+		C.uint32_t(every.Microseconds()), C.uint32_t(limit.Milliseconds())))
 }
+
+func cRing(bell *atomic.Uint32) { C.weft_fi_ring((*C.uint32_t)(unsafe.Pointer(bell))) }
 
 func cRingsOfCQ(cq unsafe.Pointer) uint32 {
 	return uint32(C.weft_fi_cq_rings((*C.struct_weft_fi_cq)(cq)))

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"sync/atomic"
 	"time"
 	"unsafe"
 )
@@ -16,45 +17,47 @@ var errNone = fmt.Errorf("fabric is not part of this build (%s; it needs linux, 
 
 func load() error { return errNone }
 
-func cOpenEndpoint(unsafe.Pointer, *Info, string) (unsafe.Pointer, error)              { return nil, errNone }
-func cCloseEndpoint(unsafe.Pointer) error                                              { return errNone }
-func cRawEndpoint(unsafe.Pointer) unsafe.Pointer                                       { return nil }
-func cBindAV(unsafe.Pointer, unsafe.Pointer) error                                     { return errNone }
-func cBindEQ(unsafe.Pointer, unsafe.Pointer) error                                     { return errNone }
-func cBindCQ(unsafe.Pointer, unsafe.Pointer, uint64) error                             { return errNone }
-func cBindCounter(unsafe.Pointer, unsafe.Pointer, uint64) error                        { return errNone }
-func cEnable(unsafe.Pointer) error                                                     { return errNone }
-func cCancel(unsafe.Pointer, uint64) error                                             { return errNone }
-func cAlias(unsafe.Pointer, uint64) (unsafe.Pointer, error)                            { return nil, errNone }
-func cCrossings(unsafe.Pointer) uint64                                                 { return 0 }
-func cSetOption(unsafe.Pointer, int, []byte) error                                     { return errNone }
-func cGetOption(unsafe.Pointer, int, int) ([]byte, error)                              { return nil, errNone }
-func cName(unsafe.Pointer) ([]byte, error)                                             { return nil, errNone }
-func cSetName(unsafe.Pointer, []byte) error                                            { return errNone }
-func cPeer(unsafe.Pointer) ([]byte, error)                                             { return nil, errNone }
-func cConnect(unsafe.Pointer, []byte, []byte) error                                    { return errNone }
-func cAccept(unsafe.Pointer, []byte) error                                             { return errNone }
-func cShutdown(unsafe.Pointer) error                                                   { return errNone }
-func cOpenListener(unsafe.Pointer, *Info) (unsafe.Pointer, error)                      { return nil, errNone }
-func cCloseListener(unsafe.Pointer) error                                              { return errNone }
-func cBindListener(unsafe.Pointer, unsafe.Pointer) error                               { return errNone }
-func cListen(unsafe.Pointer) error                                                     { return errNone }
-func cReject(unsafe.Pointer, *Info, []byte) error                                      { return errNone }
-func cJoin(unsafe.Pointer, []byte) (unsafe.Pointer, error)                             { return nil, errNone }
-func cGroupAddr(unsafe.Pointer) Addr                                                   { return AddrUnspec }
-func cLeave(unsafe.Pointer) error                                                      { return errNone }
-func cOpenScalable(unsafe.Pointer, *Info) (unsafe.Pointer, error)                      { return nil, errNone }
-func cBindScalableAV(unsafe.Pointer, unsafe.Pointer) error                             { return errNone }
-func cOpenContext(unsafe.Pointer, bool, int) (unsafe.Pointer, error)                   { return nil, errNone }
-func cOpenSharedTx(unsafe.Pointer, *Info) (unsafe.Pointer, error)                      { return nil, errNone }
-func cCloseSharedTx(unsafe.Pointer) error                                              { return errNone }
-func cOpenSharedRx(unsafe.Pointer, *Info) (unsafe.Pointer, error)                      { return nil, errNone }
-func cBindSharedTx(unsafe.Pointer, unsafe.Pointer) error                               { return errNone }
-func cBindSharedRx(unsafe.Pointer, unsafe.Pointer) error                               { return errNone }
-func cObject(uint64) unsafe.Pointer                                                    { return nil }
-func cVersion() (uint32, error)                                                        { return 0, errNone }
-func cHeaders() uint32                                                                 { return 0 }
-func cErrorText(errno int) string                                                      { return fmt.Sprintf("libfabric error %d", errno) }
+func cOpenEndpoint(unsafe.Pointer, *Info, string) (unsafe.Pointer, error) { return nil, errNone }
+func cCloseEndpoint(unsafe.Pointer) error                                 { return errNone }
+func cRawEndpoint(unsafe.Pointer) unsafe.Pointer                          { return nil }
+func cBindAV(unsafe.Pointer, unsafe.Pointer) error                        { return errNone }
+func cBindEQ(unsafe.Pointer, unsafe.Pointer) error                        { return errNone }
+func cBindCQ(unsafe.Pointer, unsafe.Pointer, uint64) error                { return errNone }
+func cBindCounter(unsafe.Pointer, unsafe.Pointer, uint64) error           { return errNone }
+func cEnable(unsafe.Pointer) error                                        { return errNone }
+func cCancel(unsafe.Pointer, uint64) error                                { return errNone }
+func cAlias(unsafe.Pointer, uint64) (unsafe.Pointer, error)               { return nil, errNone }
+func cCrossings(unsafe.Pointer) uint64                                    { return 0 }
+func cSetOption(unsafe.Pointer, int, []byte) error                        { return errNone }
+func cGetOption(unsafe.Pointer, int, int) ([]byte, error)                 { return nil, errNone }
+func cName(unsafe.Pointer) ([]byte, error)                                { return nil, errNone }
+func cSetName(unsafe.Pointer, []byte) error                               { return errNone }
+func cPeer(unsafe.Pointer) ([]byte, error)                                { return nil, errNone }
+func cConnect(unsafe.Pointer, []byte, []byte) error                       { return errNone }
+func cAccept(unsafe.Pointer, []byte) error                                { return errNone }
+func cShutdown(unsafe.Pointer) error                                      { return errNone }
+func cOpenListener(unsafe.Pointer, *Info) (unsafe.Pointer, error)         { return nil, errNone }
+func cCloseListener(unsafe.Pointer) error                                 { return errNone }
+func cBindListener(unsafe.Pointer, unsafe.Pointer) error                  { return errNone }
+func cListen(unsafe.Pointer) error                                        { return errNone }
+func cReject(unsafe.Pointer, *Info, []byte) error                         { return errNone }
+func cJoin(unsafe.Pointer, []byte) (unsafe.Pointer, error)                { return nil, errNone }
+func cGroupAddr(unsafe.Pointer) Addr                                      { return AddrUnspec }
+func cLeave(unsafe.Pointer) error                                         { return errNone }
+func cOpenScalable(unsafe.Pointer, *Info) (unsafe.Pointer, error)         { return nil, errNone }
+func cBindScalableAV(unsafe.Pointer, unsafe.Pointer) error                { return errNone }
+func cOpenContext(unsafe.Pointer, bool, int) (unsafe.Pointer, error)      { return nil, errNone }
+func cOpenSharedTx(unsafe.Pointer, *Info) (unsafe.Pointer, error)         { return nil, errNone }
+func cCloseSharedTx(unsafe.Pointer) error                                 { return errNone }
+func cOpenSharedRx(unsafe.Pointer, *Info) (unsafe.Pointer, error)         { return nil, errNone }
+func cBindSharedTx(unsafe.Pointer, unsafe.Pointer) error                  { return errNone }
+func cBindSharedRx(unsafe.Pointer, unsafe.Pointer) error                  { return errNone }
+func cObject(uint64) unsafe.Pointer                                       { return nil }
+func cVersion() (uint32, error)                                           { return 0, errNone }
+func cHeaders() uint32                                                    { return 0 }
+func cErrorText(errno int) string {
+	return fmt.Sprintf("libfabric error %d", errno)
+}
 func cGetInfo(string, string, uint64, *rawInfo) ([]unsafe.Pointer, error)              { return nil, errNone }
 func cFreeInfo(unsafe.Pointer)                                                         {}
 func cReadInfo(unsafe.Pointer) *rawInfo                                                { return nil }
@@ -131,13 +134,14 @@ func cAddPrepared(unsafe.Pointer, unsafe.Pointer, OpKind, *Op, uint32) int    { 
 func cPostTemplate(unsafe.Pointer, []Patch) (int, int)                        { return 0, 0 }
 func cTemplateCrossings(unsafe.Pointer) uint64                                { return 0 }
 
-func cGuardDomain(unsafe.Pointer) unsafe.Pointer                      { return nil }
-func cGuardCalls(unsafe.Pointer, Guarded) unsafe.Pointer              { return nil }
-func cBreak(unsafe.Pointer, Guarded, uint64) bool                     { return true }
-func cBroken(unsafe.Pointer) bool                                     { return false }
-func cLookCQ(unsafe.Pointer) int                                      { return 0 }
-func cNapCQ(unsafe.Pointer, uint32, time.Duration, time.Duration) int { return 0 }
-func cRingsOfCQ(unsafe.Pointer) uint32                                { return 0 }
-func cRingCQ(unsafe.Pointer)                                          {}
+func cGuardDomain(unsafe.Pointer) unsafe.Pointer                                      { return nil }
+func cGuardCalls(unsafe.Pointer, Guarded) unsafe.Pointer                              { return nil }
+func cBreak(unsafe.Pointer, Guarded, uint64) bool                                     { return true }
+func cBroken(unsafe.Pointer) bool                                                     { return false }
+func cLookCQ(unsafe.Pointer) int                                                      { return 0 }
+func cNapCQ(unsafe.Pointer, *atomic.Uint32, uint32, time.Duration, time.Duration) int { return 0 }
+func cRing(*atomic.Uint32)                                                            {}
+func cRingsOfCQ(unsafe.Pointer) uint32                                                { return 0 }
+func cRingCQ(unsafe.Pointer)                                                          {}
 
 func readable(uintptr) bool { return false }

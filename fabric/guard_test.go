@@ -70,7 +70,7 @@ func breakOffOne(which fabric.Guarded) error {
 		if which == fabric.GuardCall {
 			ended <- second(p.cq.Poll(make([]fabric.Completion, 1)))
 		} else {
-			ended <- p.cq.Await(context.Background(), time.Millisecond)
+			ended <- p.cq.Await(context.Background(), time.Millisecond, nil)
 		}
 	}()
 	// It is in the lock some time after it has begun.
@@ -122,7 +122,7 @@ func awaits(t *testing.T, provider string, object fabric.WaitObject) {
 	a, b := pair(t, provider, setting{cq: fabric.CQConfig{Wait: object}})
 	from, to := a.buffer(8), b.buffer(8)
 	ended := make(chan error, 1)
-	await := func(ctx context.Context) { ended <- b.cq.Await(ctx, time.Millisecond) }
+	await := func(ctx context.Context) { ended <- b.cq.Await(ctx, time.Millisecond, nil) }
 	cause := errors.New("enough")
 	ctx, cancel := context.WithCancelCause(t.Context())
 	go await(ctx)
@@ -144,5 +144,5 @@ func awaits(t *testing.T, provider string, object fabric.WaitObject) {
 	require.Equal(t, uint64(5), b.arrival(a).Data)
 	a.complete(7, b)
 
-	require.ErrorIs(t, b.cq.Await(t.Context(), 0), syscall.EINVAL)
+	require.ErrorIs(t, b.cq.Await(t.Context(), 0, nil), syscall.EINVAL)
 }

@@ -8,8 +8,10 @@ struct weft_fi_cq {
     int sources;     /* it tells of whom a completion is */
     int plain;       /* entries have no tag, and a context is no more than a number */
     uint32_t polled; /* since somebody began to nap */
-    uint32_t rings;  /* how often whoever naps was called */
-    uint32_t lock;   /* of failures */
+    uint32_t rings;  /* how often whoever naps was called from here */
+    uint32_t *bell;  /* of a nap; NULL without one */
+    uint32_t own_bell;
+    uint32_t lock; /* of failures */
     uint32_t failed;
     struct weft_fi_failure failures[WEFT_FI_FAILURES]; /* the last ones */
 };
@@ -371,27 +373,58 @@ uint32_t weft_fi_cq_rings(struct weft_fi_cq *cq)
     return __atomic_load_n(&cq->rings, __ATOMIC_ACQUIRE);
 }
 
-void weft_fi_cq_ring(struct weft_fi_cq *cq)
+void weft_fi_ring(uint32_t *bell)
 {
-    __atomic_fetch_add(&cq->rings, 1, __ATOMIC_RELEASE);
-    syscall(SYS_futex, &cq->rings, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
+    uint32_t asleep = 1;
+    if (__atomic_compare_exchange_n(bell, &asleep, 0, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
+        syscall(SYS_futex, bell, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
 }
 
-int weft_fi_cq_nap(struct weft_fi_cq *cq, uint32_t rings, uint32_t every_us, uint32_t limit_ms)
+void weft_fi_cq_ring(struct weft_fi_cq *cq)
 {
-    const struct timespec pause = {.tv_sec = every_us / 1000000, .tv_nsec = every_us % 1000000 * 1000};
-    uint64_t until = weft_fi_now_ns() + (uint64_t)limit_ms * 1000000;
-    __atomic_store_n(&cq->polled, 0, __ATOMIC_RELAXED);
-    for (;;) {
+    __atomic_fetch_add(&cq->rings, 1, __ATOMIC_SEQ_CST);
+    uint32_t *bell = __atomic_load_n(&cq->bell, __ATOMIC_SEQ_CST);
+    if (bell != NULL)
+        weft_fi_ring(bell);
+}
+
+static struct timespec weft_fi_microseconds(uint32_t us)
+{
+    return (struct timespec){.tv_sec = us / 1000000, .tv_nsec = us % 1000000 * 1000};
+}
+
+/*
+ * A peer rings after it has posted, so whoever has announced that it sleeps looks once more before it does. What was
+ * posted may take several looks; so for some time after a ring they come as often as where there is no bell.
+ */
+static int weft_fi_nap_until(struct weft_fi_cq *cq, uint32_t *bell, uint32_t rings, uint32_t every_us, uint64_t until)
+{
+    enum { OFTEN_US = 1000, OFTEN = 16 };
+    for (uint32_t often = 0;;) {
+        __atomic_store_n(bell, 1, __ATOMIC_SEQ_CST);
         int some = weft_fi_cq_look(cq);
         if (some != 0)
             return some;
-        syscall(SYS_futex, &cq->rings, FUTEX_WAIT_PRIVATE, rings, &pause, NULL, 0);
         if (weft_fi_cq_rings(cq) != rings || __atomic_load_n(&cq->polled, __ATOMIC_RELAXED) != 0)
             return 1;
         if (weft_fi_now_ns() >= until)
             return 0;
+        const struct timespec pause = weft_fi_microseconds(often > 0 && every_us > OFTEN_US ? OFTEN_US : every_us);
+        syscall(SYS_futex, bell, FUTEX_WAIT, 1, &pause, NULL, 0);
+        often = __atomic_load_n(bell, __ATOMIC_RELAXED) == 0 ? OFTEN : often - (often > 0);
     }
+}
+
+int weft_fi_cq_nap(struct weft_fi_cq *cq, uint32_t *bell, uint32_t rings, uint32_t every_us, uint32_t limit_ms)
+{
+    if (bell == NULL)
+        bell = &cq->own_bell;
+    __atomic_store_n(&cq->polled, 0, __ATOMIC_RELAXED);
+    __atomic_store_n(&cq->bell, bell, __ATOMIC_SEQ_CST);
+    int some = weft_fi_nap_until(cq, bell, rings, every_us, weft_fi_now_ns() + (uint64_t)limit_ms * 1000000);
+    __atomic_store_n(&cq->bell, NULL, __ATOMIC_SEQ_CST);
+    __atomic_store_n(bell, 0, __ATOMIC_SEQ_CST);
+    return some;
 }
 
 int weft_fi_cq_wait(struct weft_fi_cq *cq, struct weft_fi_completion *out, uint32_t max, int timeout_ms)

@@ -171,10 +171,12 @@ int weft_fi_cq_look(struct weft_fi_cq *cq);
 
 /*
  * Looks every so often for up to limit_ms, sleeping in between, and returns as weft_fi_cq_look does; 1 also when
- * somebody rang since rings was the number of rings, or has polled the queue.
+ * somebody has rung the queue since rings was the number of rings, or has polled it. It looks when the bell is rung,
+ * which may lie in memory that processes share, and be NULL.
  */
-int weft_fi_cq_nap(struct weft_fi_cq *cq, uint32_t rings, uint32_t every_us, uint32_t limit_ms);
+int weft_fi_cq_nap(struct weft_fi_cq *cq, uint32_t *bell, uint32_t rings, uint32_t every_us, uint32_t limit_ms);
 uint32_t weft_fi_cq_rings(struct weft_fi_cq *cq);
+void weft_fi_ring(uint32_t *bell);
 void weft_fi_cq_ring(struct weft_fi_cq *cq);
 
 /* The same as weft_fi_cq_poll, blocking for up to timeout_ms. */

@@ -133,7 +133,7 @@ static void after_that_no_call_is_made(void)
     guards->broken = 1;
     CHECK_EQ(weft_fi_cq_poll((weft_fi_number)&tx, &got, 1, 0), -ENOTRECOVERABLE);
     CHECK_EQ(weft_fi_cq_look(&tx), -ENOTRECOVERABLE);
-    CHECK_EQ(weft_fi_cq_nap(&tx, weft_fi_cq_rings(&tx), 1000, 1000), -ENOTRECOVERABLE);
+    CHECK_EQ(weft_fi_cq_nap(&tx, NULL, weft_fi_cq_rings(&tx), 1000, 1000), -ENOTRECOVERABLE);
     CHECK_EQ(weft_fi_post((weft_fi_number)&ep, WEFT_FI_WRITE, &op, 1, &one, 1, &accepted), ENOTRECOVERABLE);
     CHECK_EQ(accepted, 0);
     weft_fi_post_poll((weft_fi_number)&ep, WEFT_FI_WRITE, &op, 1, &one, 1, &got, 1, 0, &done);
@@ -234,7 +234,7 @@ static void others_get_their_signal(void)
 
 static void *nap(void *result)
 {
-    *(int *)result = weft_fi_cq_nap(&tx, 0, 1000000, 60000);
+    *(int *)result = weft_fi_cq_nap(&tx, NULL, 0, 1000000, 60000);
     return NULL;
 }
 
@@ -245,18 +245,67 @@ static void a_nap_ends_when_somebody_rings(void)
     int result = 0;
     begin(0);
     fid_tx.ops = &cq_ops;
-    CHECK_EQ(weft_fi_cq_nap(&tx, 0, 1000, 3), 0); /* nobody did */
+    CHECK_EQ(weft_fi_cq_nap(&tx, NULL, 0, 1000, 3), 0); /* nobody did */
     CHECK_EQ(fake.progressed >= 1, 1);
     CHECK_EQ(pthread_create(&thread, NULL, nap, &result), 0);
     weft_fi_cq_ring(&tx);
     pthread_join(thread, NULL);
     CHECK_EQ(result, 1);
-    CHECK_EQ(weft_fi_cq_nap(&tx, 0, 1000000, 60000), 1); /* it was before */
+    CHECK_EQ(weft_fi_cq_nap(&tx, NULL, 0, 1000000, 60000), 1); /* it was before */
     guard((const void *)f_read_cq);
     fid_tx.ops = &cq_ops;
     weft_fi_cq_poll((weft_fi_number)&tx, &got, 1, 0);
     CHECK_EQ(tx.polled, 1); /* which the next look sees */
     unguard();
+}
+
+static struct {
+    uint32_t bell, looks, there;
+} shared; /* with whoever posts */
+
+static ssize_t g_look(struct fid_cq *cq, void *buf, size_t count)
+{
+    (void)cq, (void)buf, (void)count;
+    __atomic_fetch_add(&shared.looks, 1, __ATOMIC_RELAXED);
+    return __atomic_load_n(&shared.there, __ATOMIC_ACQUIRE) != 0 ? 0 : -FI_EAGAIN;
+}
+
+static void *sleep_by_bell(void *result)
+{
+    *(int *)result = weft_fi_cq_nap(&tx, &shared.bell, 0, 60000000, 120000);
+    return NULL;
+}
+
+static void whoever_sleeps_looks_when_rung_for(void)
+{
+    static struct fi_ops_cq looks = {.size = sizeof(looks), .read = g_look};
+    pthread_t thread;
+    int result = 0;
+    begin(0);
+    tx.rings = 0;
+    fid_tx.ops = &looks;
+    CHECK_EQ(pthread_create(&thread, NULL, sleep_by_bell, &result), 0);
+    for (uint32_t i = 0; i < 3; i++) { /* nothing is there yet */
+        while (__atomic_load_n(&shared.bell, __ATOMIC_ACQUIRE) == 0)
+            sched_yield();
+        uint32_t before = __atomic_load_n(&shared.looks, __ATOMIC_RELAXED);
+        weft_fi_ring(&shared.bell);
+        while (__atomic_load_n(&shared.looks, __ATOMIC_RELAXED) == before)
+            sched_yield();
+    }
+    __atomic_store_n(&shared.there, 1, __ATOMIC_RELEASE);
+    while (__atomic_load_n(&shared.bell, __ATOMIC_ACQUIRE) == 0)
+        sched_yield();
+    weft_fi_ring(&shared.bell);
+    pthread_join(thread, NULL);
+    CHECK_EQ(result, 1);
+    CHECK_EQ(shared.bell, 0);
+    weft_fi_ring(&shared.bell); /* nobody sleeps */
+    CHECK_EQ(shared.bell, 0);
+    end();
+    memset(&domain, 0, sizeof(domain));
+    memset(&av, 0, sizeof(av));
+    lkey = 0;
 }
 
 int main(void)
@@ -269,5 +318,6 @@ int main(void)
     RUN(signals_do_not_pile_up);
     RUN(others_get_their_signal);
     RUN(a_nap_ends_when_somebody_rings);
+    RUN(whoever_sleeps_looks_when_rung_for);
     return test_summary();
 }

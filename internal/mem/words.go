@@ -36,15 +36,20 @@ func CreateWords(path string, n int) (*Words, error) {
 
 // OpenWords maps the n words of a file that another made, to be read alone. A file of another size is an error that wraps
 // syscall.EINVAL.
-func OpenWords(path string, n int) (*Words, error) {
-	file, err := os.OpenFile(path, os.O_RDONLY|noFollow, 0)
+func OpenWords(path string, n int) (*Words, error) { return openWords(path, n, os.O_RDONLY) }
+
+// OpenSharedWords maps them to be written too.
+func OpenSharedWords(path string, n int) (*Words, error) { return openWords(path, n, os.O_RDWR) }
+
+func openWords(path string, n, mode int) (*Words, error) {
+	file, err := os.OpenFile(path, mode|noFollow, 0)
 	if err != nil {
 		return nil, fmt.Errorf("open shared words: %w", err)
 	}
 	if info, err := file.Stat(); err != nil || info.Size() != int64(n)*wordSize {
 		return nil, errors.Join(fmt.Errorf("open shared words: %s has not %d words: %w", path, n, syscall.EINVAL), err, file.Close())
 	}
-	return mapWords(file, n, false)
+	return mapWords(file, n, mode == os.O_RDWR)
 }
 
 // mapWords closes the file, which the mapping does not need.
@@ -59,7 +64,10 @@ func mapWords(file *os.File, n int, writable bool) (*Words, error) {
 // Load reads a word.
 func (w *Words) Load(i int) uint64 { return w.words[i].Load() }
 
-// Store writes a word, of words that this process created.
+// Half is the first half of a word, to be written and read by itself: a futex has 32 bits.
+func (w *Words) Half(i int) *atomic.Uint32 { return (*atomic.Uint32)(unsafe.Pointer(&w.words[i])) }
+
+// Store writes a word, of words that this process created or shares.
 func (w *Words) Store(i int, v uint64) { w.words[i].Store(v) }
 
 // Close unmaps the words; none may be read or written any more.

@@ -33,6 +33,13 @@ func TestWordsAreShared(t *testing.T) {
 	require.NoError(t, err)
 	require.EqualValues(t, 0o600, info.Mode().Perm())
 
+	shared, err := mem.OpenSharedWords(path, 1000)
+	require.NoError(t, err)
+	mine.Store(3, 0)
+	shared.Half(3).Store(7)
+	require.EqualValues(t, 7, mine.Half(3).Load())
+	require.NoError(t, shared.Close())
+
 	require.NoError(t, mine.Close())
 	require.Equal(t, word, theirs.Load(999), "it lives as long as somebody maps it")
 	require.NoError(t, os.Remove(path))

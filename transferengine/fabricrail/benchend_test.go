@@ -36,7 +36,8 @@ func openEngineEnd(provider string, progress transferengine.Progress, first bool
 		return nil, err
 	}
 	clear(m.Bytes()) // so that its pages are there
-	if e.engine, err = transferengine.Open(transferengine.Config{Progress: progress, Rails: []rail.Opener{local(provider)}}); err != nil {
+	cfg := transferengine.Config{Progress: progress, Rails: []rail.Opener{local(provider)}}
+	if e.engine, err = transferengine.Open(cfg); err != nil {
 		return nil, err
 	}
 	e.pings, e.pongs = e.engine.Counter(immPing), e.engine.Counter(immPong)

@@ -38,6 +38,8 @@
 // the rail makes none after it: every peer is lost, with an error that wraps [rail.ErrPeerGone] and says so. Close then leaves the
 // endpoint as it is, and those of its neighbours (below), and [Rail.StuckThreads] counts the thread.
 //
+// shm has nothing to sleep on either: peers ring a bell (bell.go).
+//
 // shm of libfabric 1.17 drops an operation that a peer's memory refuses without a word, so peers look at a table of keys first
 // (keytable.go). Deregistering memory while a peer writes to it loses that operation's completion.
 //

@@ -1,6 +1,10 @@
 package fabricrail
 
-import "github.com/weftrdma/weft/fabric"
+import (
+	"time"
+
+	"github.com/weftrdma/weft/fabric"
+)
 
 // Queue is the rail's.
 func (r *Rail) Queue() *fabric.CQ { return r.cq }
@@ -11,3 +15,9 @@ func (r *Rail) Exhaust() (release func()) {
 	r.mailbox.free = nil
 	return func() { r.mailbox.free = append(r.mailbox.free, free...) }
 }
+
+// SleepFor has the rail look so seldom when it sleeps and nobody rings.
+func (r *Rail) SleepFor(every time.Duration) { r.sleep.seldom = every }
+
+// Asleep tells whether the rail's sleeper wants to be rung for.
+func (r *Rail) Asleep() bool { return r.bell.word().Load() != 0 }

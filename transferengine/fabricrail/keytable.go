@@ -16,8 +16,8 @@ import (
 //
 // shm of libfabric 1.17 checks a key and bounds at the target, and drops what is refused without a word: the operation never
 // completes, and a small one leaves the initiator's endpoint unable to post (seen). So it is not asked for what would be
-// refused. The table lies beside the endpoint's own memory in /dev/shm, whose name it bears, and goes when the rail is closed. A registration
-// that is closed while an operation on it is under way costs what it would without.
+// refused. The table lies beside the endpoint's own memory in /dev/shm, whose name it bears, and goes when the rail is closed. A
+// registration that is closed while an operation on it is under way costs what it would without.
 //
 // For each number of a key there are two words: the key, 0 where there is no such registration, and its length.
 type keyTable struct {
@@ -29,12 +29,14 @@ const sharedMemory = "/dev/shm"
 
 // keyTablePath is where the table of the endpoint of that name lies. Package fabric removes what begins with a segment's name
 // and a colon, with the segment, or when its process has died.
-func keyTablePath(name string) (string, error) {
+func keyTablePath(name string) (string, error) { return besideSegment(name, ":keys") }
+
+func besideSegment(name, suffix string) (string, error) {
 	segment, _, found := strings.Cut(strings.TrimPrefix(name, "fi_shm://"), ":")
 	if !found || !filepath.IsLocal(segment) || filepath.Base(segment) != segment {
-		return "", fmt.Errorf("%q is no endpoint of shm that has its keys beside it: %w", name, syscall.EINVAL)
+		return "", fmt.Errorf("%q is no endpoint of shm that has files beside it: %w", name, syscall.EINVAL)
 	}
-	return filepath.Join(sharedMemory, segment+":keys"), nil
+	return filepath.Join(sharedMemory, segment+suffix), nil
 }
 
 func createKeyTable(name string) (*keyTable, error) {
@@ -104,10 +106,15 @@ func (t *keyTable) close() error {
 	if t == nil {
 		return nil
 	}
-	if t.path != "" {
-		if err := os.Remove(t.path); err != nil {
-			return errors.Join(err, t.words.Close())
+	return closeWords(t.words, t.path)
+}
+
+// closeWords removes the file too, where this rail made it.
+func closeWords(words *mem.Words, path string) error {
+	if path != "" {
+		if err := os.Remove(path); err != nil {
+			return errors.Join(err, words.Close())
 		}
 	}
-	return t.words.Close()
+	return words.Close()
 }

@@ -44,8 +44,9 @@ type send struct {
 type remote struct {
 	addr  fabric.Addr
 	name  string
-	users int // connections
-	sends int // messages on their way
+	bell  *bell // where the provider needs that
+	users int   // connections
+	sends int   // messages on their way
 
 	unsettled   bool // shm may have operations on it yet, for which it follows the peer's memory
 	called, met bool // a message was tried, and one was taken: shm takes none before the peer has mapped our memory
@@ -100,6 +101,7 @@ func (m *mailbox) post(i uint32, n int, to *remote, c *conn) (sent bool, err err
 	}
 	_, err = m.ep.Send([]fabric.Op{{ID: newWorkID(workSend, s.generation, i), Peer: to.addr, NumSeg: 1}},
 		[]fabric.Seg{m.mr.Seg(uint64(messageRecvs+i)*messageSize, uint64(n))})
+	to.bell.ring() // also for what was not sent: then the peer has to map our memory first
 	if errors.Is(err, fabric.ErrQueueFull) {
 		return false, nil
 	}
@@ -115,6 +117,9 @@ func (m *mailbox) post(i uint32, n int, to *remote, c *conn) (sent bool, err err
 	}
 	return true, nil
 }
+
+// sending tells whether a message has not completed.
+func (m *mailbox) sending() bool { return len(m.free) < messageSends }
 
 // sent takes the completion of a send.
 func (m *mailbox) sent(id workID) (s send, ok bool) {
@@ -174,14 +179,18 @@ func (r *Rail) meet(a address) (*remote, error) {
 	if to := r.remotes[a.name]; to != nil {
 		return to, nil
 	}
-	if r.traits.keyTable && !isThere(a.name) {
-		return nil, fmt.Errorf("%s: %v is not there: %w", r.name, a, rail.ErrUnreachable)
+	to := &remote{name: a.name}
+	if r.traits.keyTable {
+		var err error
+		if to.bell, err = openBell(a.name); err != nil {
+			return nil, fmt.Errorf("%s: %v is not there: %w: %w", r.name, a, rail.ErrUnreachable, err)
+		}
 	}
 	addrs, err := r.av.Insert([]byte(a.name))
 	if err != nil {
-		return nil, fmt.Errorf("%s: insert %v: %w", r.name, a, explained(err))
+		return nil, errors.Join(fmt.Errorf("%s: insert %v: %w", r.name, a, explained(err)), to.bell.close())
 	}
-	to := &remote{addr: addrs[0], name: a.name}
+	to.addr = addrs[0]
 	if _, called := r.strangers[a.name]; called {
 		to.called = true
 		delete(r.strangers, a.name)
@@ -201,4 +210,5 @@ func (r *Rail) part(to *remote) {
 		r.strangers[to.name] = struct{}{}
 	}
 	_ = r.av.Remove(to.addr) // one that stays takes a place there and does no harm
+	_ = to.bell.close()
 }

@@ -134,6 +134,7 @@ func (r *Rail) removeNeighbour(n *neighbour) error {
 	if to := r.remotes[n.name]; to != nil {
 		delete(r.remotes, n.name)
 		err = r.av.Remove(to.addr)
+		_ = to.bell.close()
 	} else if addrs, inserting := r.av.Insert([]byte(n.name)); inserting == nil {
 		err = r.av.Remove(addrs[0])
 	} else {

@@ -161,6 +161,7 @@ func (r *Rail) postRun(c *conn, ops []rail.Op) (accepted int, err error) {
 		r.ops[i].ID = r.operations.id(r.operations.add(c, ops[i].Token))
 	}
 	accepted, err = post(r.ops, r.segs)
+	c.remote.bell.ring()
 	if errors.Is(err, syscall.EINVAL) && accepted == 0 && len(ops) > 1 {
 		accepted, err = r.postSingly(post) // the binding has refused all for one of them
 	}
@@ -237,6 +238,7 @@ func (r *Rail) postAtomic(c *conn, o *rail.Op) (accepted int, err error) {
 		segs, post = []fabric.Seg{first, second, result}, r.ep.CompareAtomic
 	}
 	accepted, err = post([]fabric.AtomicOp{op}, segs)
+	c.remote.bell.ring()
 	if accepted == 0 {
 		r.operations.remove(place)
 	} else {

@@ -68,6 +68,7 @@ type Rail struct {
 	registering sync.Mutex
 	keyCount    atomic.Uint32 // of registrations, see newKey
 	keys        *keyTable     // for peers to look at, where the provider needs that
+	bell        *bell         // for peers to ring, likewise
 
 	strangers map[string]struct{} // endpoints that are not in the address vector any more and never took a message, on shm
 	neighbour *neighbour          // what this process's other rails know of this one, on shm
@@ -122,6 +123,9 @@ func (r *Rail) setUp(incarnation rail.Incarnation) (err error) {
 			return err
 		}
 		if r.keys, err = createKeyTable(string(name)); err != nil {
+			return err
+		}
+		if r.bell, err = createBell(string(name)); err != nil {
 			return err
 		}
 		r.mailbox.lock = r.keys.lock()
@@ -193,7 +197,7 @@ func (r *Rail) free() error {
 		return r.leftovers
 	}
 	awaited := r.awaited()
-	err := r.keys.close() // nobody finds the rail from here on
+	err := errors.Join(r.keys.close(), r.bell.close()) // nobody finds the rail from here on
 	if awaited {
 		return errors.Join(r.leftovers, err, neighbours.leave(r.neighbour, func() error { return nil }))
 	}
@@ -236,6 +240,9 @@ func (r *Rail) closeEndpoint() error {
 		}
 	}
 	closeIt(r.ep, r.ep != nil)
+	for _, to := range r.remotes {
+		errs = append(errs, to.bell.close())
+	}
 	for _, c := range r.conns {
 		if c != nil {
 			errs = append(errs, c.release())
@@ -272,7 +279,7 @@ func (r *Rail) Arm() (ready bool) {
 	if r.busy() {
 		return true
 	}
-	r.sleep.arm(len(r.peers) > 0)
+	r.sleep.arm(r.lookEvery(), r.cq)
 	return false
 }
 
@@ -292,4 +299,4 @@ func (r *Rail) Spin(limit time.Duration) (ready bool) {
 }
 
 // Wait implements [rail.Rail].
-func (r *Rail) Wait(ctx context.Context) error { return r.sleep.wait(ctx, r.cq) }
+func (r *Rail) Wait(ctx context.Context) error { return r.sleep.wait(ctx, r.cq, r.bell.word()) }

@@ -38,12 +38,32 @@ func (r *Rail) Turn(now time.Time, events []rail.Event) (n int, next time.Time) 
 	if len(r.owed) > 0 {
 		next = liveness.Earlier(next, now.Add(time.Millisecond))
 	}
+	if r.ringAwaited() {
+		next = liveness.Earlier(next, now.Add(ringAgain))
+	}
 	if more {
 		next = now
 	} else if r.neighbour != nil && r.neighbour.leaving.Load() {
 		r.partFromDeparted()
 	}
 	return r.outbox.End(), next
+}
+
+// ringAgain is how often peers are rung that have operations of ours to take.
+const ringAgain = 5 * time.Millisecond
+
+// ringAwaited rings peers that operations in flight wait for: shm without process_vm_readv copies a long one in several looks of
+// both ends. It returns false if there are none.
+func (r *Rail) ringAwaited() (any bool) {
+	if r.bell == nil || !r.operations.flying() {
+		return false
+	}
+	for _, c := range r.conns {
+		if c != nil && c.flying > 0 {
+			c.remote.bell.ring()
+		}
+	}
+	return true
 }
 
 // touch notes that something was done between two turns, which may be due sooner than what the last turn said.
