@@ -88,10 +88,13 @@ func (k atomicKind) String() string {
 //
 // Implements:
 //
-//	ssize_t fi_atomic(struct fid_ep *ep, const void *buf, size_t count, void *desc, fi_addr_t dest_addr, uint64_t addr, uint64_t key, enum fi_datatype datatype, enum fi_op op, void *context)
-//	ssize_t fi_atomicv(struct fid_ep *ep, const struct fi_ioc *iov, void **desc, size_t count, fi_addr_t dest_addr, uint64_t addr, uint64_t key, enum fi_datatype datatype, enum fi_op op, void *context)
+//	ssize_t fi_atomic(struct fid_ep *ep, const void *buf, size_t count, void *desc, fi_addr_t dest_addr, uint64_t addr,
+//		uint64_t key, enum fi_datatype datatype, enum fi_op op, void *context)
+//	ssize_t fi_atomicv(struct fid_ep *ep, const struct fi_ioc *iov, void **desc, size_t count, fi_addr_t dest_addr,
+//		uint64_t addr, uint64_t key, enum fi_datatype datatype, enum fi_op op, void *context)
 //	ssize_t fi_atomicmsg(struct fid_ep *ep, const struct fi_msg_atomic *msg, uint64_t flags)
-//	ssize_t fi_inject_atomic(struct fid_ep *ep, const void *buf, size_t count, fi_addr_t dest_addr, uint64_t addr, uint64_t key, enum fi_datatype datatype, enum fi_op op)
+//	ssize_t fi_inject_atomic(struct fid_ep *ep, const void *buf, size_t count, fi_addr_t dest_addr, uint64_t addr,
+//		uint64_t key, enum fi_datatype datatype, enum fi_op op)
 func (ep *Endpoint) Atomic(ops []AtomicOp, segs []Seg) (accepted int, err error) {
 	return ep.postAtomics(kindAtomic, ops, segs)
 }
@@ -100,9 +103,13 @@ func (ep *Endpoint) Atomic(ops []AtomicOp, segs []Seg) (accepted int, err error)
 //
 // Implements:
 //
-//	ssize_t fi_fetch_atomic(struct fid_ep *ep, const void *buf, size_t count, void *desc, void *result, void *result_desc, fi_addr_t dest_addr, uint64_t addr, uint64_t key, enum fi_datatype datatype, enum fi_op op, void *context)
-//	ssize_t fi_fetch_atomicv(struct fid_ep *ep, const struct fi_ioc *iov, void **desc, size_t count, struct fi_ioc *resultv, void **result_desc, size_t result_count, fi_addr_t dest_addr, uint64_t addr, uint64_t key, enum fi_datatype datatype, enum fi_op op, void *context)
-//	ssize_t fi_fetch_atomicmsg(struct fid_ep *ep, const struct fi_msg_atomic *msg, struct fi_ioc *resultv, void **result_desc, size_t result_count, uint64_t flags)
+//	ssize_t fi_fetch_atomic(struct fid_ep *ep, const void *buf, size_t count, void *desc, void *result, void *result_desc,
+//		fi_addr_t dest_addr, uint64_t addr, uint64_t key, enum fi_datatype datatype, enum fi_op op, void *context)
+//	ssize_t fi_fetch_atomicv(struct fid_ep *ep, const struct fi_ioc *iov, void **desc, size_t count, struct fi_ioc *resultv,
+//		void **result_desc, size_t result_count, fi_addr_t dest_addr, uint64_t addr, uint64_t key, enum fi_datatype datatype,
+//		enum fi_op op, void *context)
+//	ssize_t fi_fetch_atomicmsg(struct fid_ep *ep, const struct fi_msg_atomic *msg, struct fi_ioc *resultv, void **result_desc,
+//		size_t result_count, uint64_t flags)
 func (ep *Endpoint) FetchAtomic(ops []AtomicOp, segs []Seg) (accepted int, err error) {
 	return ep.postAtomics(kindFetchAtomic, ops, segs)
 }
@@ -111,9 +118,16 @@ func (ep *Endpoint) FetchAtomic(ops []AtomicOp, segs []Seg) (accepted int, err e
 //
 // Implements:
 //
-//	ssize_t fi_compare_atomic(struct fid_ep *ep, const void *buf, size_t count, void *desc, const void *compare, void *compare_desc, void *result, void *result_desc, fi_addr_t dest_addr, uint64_t addr, uint64_t key, enum fi_datatype datatype, enum fi_op op, void *context)
-//	ssize_t fi_compare_atomicv(struct fid_ep *ep, const struct fi_ioc *iov, void **desc, size_t count, const struct fi_ioc *comparev, void **compare_desc, size_t compare_count, struct fi_ioc *resultv, void **result_desc, size_t result_count, fi_addr_t dest_addr, uint64_t addr, uint64_t key, enum fi_datatype datatype, enum fi_op op, void *context)
-//	ssize_t fi_compare_atomicmsg(struct fid_ep *ep, const struct fi_msg_atomic *msg, const struct fi_ioc *comparev, void **compare_desc, size_t compare_count, struct fi_ioc *resultv, void **result_desc, size_t result_count, uint64_t flags)
+//	ssize_t fi_compare_atomic(struct fid_ep *ep, const void *buf, size_t count, void *desc, const void *compare,
+//		void *compare_desc, void *result, void *result_desc, fi_addr_t dest_addr, uint64_t addr, uint64_t key,
+//		enum fi_datatype datatype, enum fi_op op, void *context)
+//	ssize_t fi_compare_atomicv(struct fid_ep *ep, const struct fi_ioc *iov, void **desc, size_t count,
+//		const struct fi_ioc *comparev, void **compare_desc, size_t compare_count, struct fi_ioc *resultv, void **result_desc,
+//		size_t result_count, fi_addr_t dest_addr, uint64_t addr, uint64_t key, enum fi_datatype datatype, enum fi_op op,
+//		void *context)
+//	ssize_t fi_compare_atomicmsg(struct fid_ep *ep, const struct fi_msg_atomic *msg, const struct fi_ioc *comparev,
+//		void **compare_desc, size_t compare_count, struct fi_ioc *resultv, void **result_desc, size_t result_count,
+//		uint64_t flags)
 func (ep *Endpoint) CompareAtomic(ops []AtomicOp, segs []Seg) (accepted int, err error) {
 	return ep.postAtomics(kindCompareAtomic, ops, segs)
 }
@@ -170,7 +184,8 @@ func (ep *Endpoint) valid(k atomicKind, datatype Datatype, operator AtomicOperat
 //
 // Implements:
 //
-//	int fi_query_atomic(struct fid_domain *domain, enum fi_datatype datatype, enum fi_op op, struct fi_atomic_attr *attr, uint64_t flags)
+//	int fi_query_atomic(struct fid_domain *domain, enum fi_datatype datatype, enum fi_op op, struct fi_atomic_attr *attr,
+//		uint64_t flags)
 func (d *Domain) QueryAtomic(datatype Datatype, operator AtomicOperator) (values, size int, err error) {
 	if err := d.life.Enter(); err != nil {
 		return 0, 0, err

@@ -124,7 +124,8 @@ func TestBadAtomicsPostNothing(t *testing.T) {
 			"a wrong key":     {fabric.AtomicOp{NumSeg: 1, Operator: fabric.Sum}, []fabric.Seg{{Addr: here.Local(), Length: 8}}, "LKey"},
 			"out of bounds":   {fabric.AtomicOp{NumSeg: 1, Operator: fabric.Sum}, []fabric.Seg{here.Seg(256, 8)}, "not within"},
 			"an unknown peer": {fabric.AtomicOp{NumSeg: 1, Operator: fabric.Sum, Peer: 5}, []fabric.Seg{here.word(0)}, "address vector"},
-			"a flag":          {fabric.AtomicOp{NumSeg: 1, Operator: fabric.Sum, Flags: fabric.FlagPeek}, []fabric.Seg{here.word(0)}, "flags"},
+			"a flag": {fabric.AtomicOp{NumSeg: 1, Operator: fabric.Sum, Flags: fabric.FlagPeek}, []fabric.Seg{here.word(0)},
+				"flags"},
 		} {
 			n, err := a.ep.Atomic([]fabric.AtomicOp{there.on(0, fabric.AtomicOp{NumSeg: 1, Operator: fabric.Sum, ID: 1}), there.on(0, c.op)},
 				append([]fabric.Seg{here.word(0)}, c.segs...))

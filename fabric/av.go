@@ -173,7 +173,8 @@ func (av *AV) checkAddress(address []byte) error {
 //
 // Implements:
 //
-//	int fi_av_insertsvc(struct fid_av *av, const char *node, const char *service, fi_addr_t *fi_addr, uint64_t flags, void *context)
+//	int fi_av_insertsvc(struct fid_av *av, const char *node, const char *service, fi_addr_t *fi_addr, uint64_t flags,
+//		void *context)
 func (av *AV) InsertService(node, service string) (Addr, error) {
 	if err := av.life.Enter(); err != nil {
 		return AddrUnspec, err
@@ -191,7 +192,8 @@ func (av *AV) InsertService(node, service string) (Addr, error) {
 //
 // Implements:
 //
-//	int fi_av_insertsym(struct fid_av *av, const char *node, size_t nodecnt, const char *service, size_t svccnt, fi_addr_t *fi_addr, uint64_t flags, void *context)
+//	int fi_av_insertsym(struct fid_av *av, const char *node, size_t nodecnt, const char *service, size_t svccnt,
+//		fi_addr_t *fi_addr, uint64_t flags, void *context)
 func (av *AV) InsertSymmetric(node string, nodes int, service string, services int) ([]Addr, error) {
 	if err := av.life.Enter(); err != nil {
 		return nil, err

@@ -110,6 +110,7 @@ type writers struct {
 	here            cgotest.Writes
 	memory          fabric.Seg
 	self            bool
+	crossed         float64 // how many crossings an operation of the last run took
 	peer, own       peer
 	ops             []fabric.Op
 	segs            []fabric.Seg
@@ -195,6 +196,14 @@ func (w *writers) prepare(size, batch int) {
 	}
 }
 
+// runCounted is run that notes how many crossings an operation took.
+func (w *writers) runCounted(batches, batch int) error {
+	before := w.ep.Crossings()
+	err := w.run(batches)
+	w.crossed = float64(w.ep.Crossings()-before) / float64(batches*batch)
+	return err
+}
+
 // run has the binding write batches.
 func (w *writers) run(batches int) error {
 	for range batches {
@@ -240,7 +249,7 @@ func (w *writers) turn(which, batch, batches int) (ns float64, err error) {
 		_, err = fmt.Fscanln(w.program.out, &ns)
 		return ns, err
 	}
-	run := w.run
+	run := func(batches int) error { return w.runCounted(batches, batch) }
 	if which == turnHere {
 		run = func(batches int) error { return w.here.Run(batch, batches) }
 	}
@@ -308,7 +317,7 @@ func (w *writers) measure(provider string, size, batch, rounds int) error {
 		provider += ", self"
 	}
 	var ns [numTurns][]float64
-	var ratios, above, crossings []float64
+	var ratios, above, crossings, crossed []float64
 	for begin := time.Now(); len(ratios) < rounds || time.Since(begin) < benchTime; {
 		for i := first; i < numTurns; i++ {
 			which := first + (i+len(ratios))%(numTurns-first)
@@ -318,6 +327,7 @@ func (w *writers) measure(provider string, size, batch, rounds int) error {
 			}
 			ns[which] = append(ns[which], took)
 		}
+		crossed = append(crossed, w.crossed)
 		k := len(ratios)
 		if w.self {
 			ns[turnProgram] = append(ns[turnProgram], 0)
@@ -326,7 +336,7 @@ func (w *writers) measure(provider string, size, batch, rounds int) error {
 		crossings = append(crossings, crossing())
 		above = append(above, (ns[turnFabric][k]-ns[turnHere][k])/crossings[k])
 	}
-	report(provider, size, batch, ns, ratios, above, crossings)
+	report(provider, size, batch, ns, ratios, above, crossings, crossed)
 	return nil
 }
 
@@ -336,12 +346,12 @@ func quantile(values []float64, part float64) float64 {
 	return values[int(part*float64(len(values)-1)+0.5)]
 }
 
-func report(provider string, size, batch int, ns [numTurns][]float64, ratios, above, crossings []float64) {
+func report(provider string, size, batch int, ns [numTurns][]float64, ratios, above, crossings, crossed []float64) {
 	single := "-"
 	if batch == 1 {
 		single = fmt.Sprintf("%.2f", quantile(above, 0.5))
 	}
-	fmt.Printf("%-9s %9d %3d %11.1f %11.1f %11.1f %7.3f %7.3f-%.3f %5d %7s %6.1f\n", provider, size, batch,
+	fmt.Printf("%-9s %9d %3d %11.1f %11.1f %11.1f %7.3f %7.3f-%.3f %5d %7s %6.1f %7.3f\n", provider, size, batch,
 		quantile(ns[turnProgram], 0.5), quantile(ns[turnHere], 0.5), quantile(ns[turnFabric], 0.5), quantile(ratios, 0.5),
-		quantile(ratios, 0.25), quantile(ratios, 0.75), len(ratios), single, quantile(crossings, 0.5))
+		quantile(ratios, 0.25), quantile(ratios, 0.75), len(ratios), single, quantile(crossings, 0.5), quantile(crossed, 0.5))
 }

@@ -107,7 +107,8 @@ const (
 )
 
 func (t EventType) String() string {
-	names := [...]string{"notify", "connection request", "connected", "shutdown", "region registered", "addresses inserted", "group joined"}
+	names := [...]string{"notify", "connection request", "connected", "shutdown", "region registered", "addresses inserted",
+		"group joined"}
 	if int(t) < len(names) {
 		return names[t]
 	}

@@ -111,7 +111,8 @@ func TestConnectionCarriesMessagesAndWrites(t *testing.T) {
 	require.Equal(t, uint64(27), b.message(a).Length)
 	a.complete(2, b)
 	require.Equal(t, from.bytes[:27], to.bytes[:27])
-	a.post(a.ep.Write, []fabric.Op{to.at(fabric.Op{ID: 3, NumSeg: 1, Flags: fabric.FlagDeliveryComplete}, 32)}, []fabric.Seg{from.Seg(2, 7)}, b)
+	op := to.at(fabric.Op{ID: 3, NumSeg: 1, Flags: fabric.FlagDeliveryComplete}, 32)
+	a.post(a.ep.Write, []fabric.Op{op}, []fabric.Seg{from.Seg(2, 7)}, b)
 	a.complete(3, b)
 	require.Equal(t, "message", string(to.bytes[32:39]))
 

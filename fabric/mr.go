@@ -88,7 +88,8 @@ type MR struct {
 //
 // Implements:
 //
-//	int fi_mr_reg(struct fid_domain *domain, const void *buf, size_t len, uint64_t acs, uint64_t offset, uint64_t requested_key, uint64_t flags, struct fid_mr **mr, void *context)
+//	int fi_mr_reg(struct fid_domain *domain, const void *buf, size_t len, uint64_t acs, uint64_t offset,
+//		uint64_t requested_key, uint64_t flags, struct fid_mr **mr, void *context)
 //	int fi_mr_regattr(struct fid_domain *domain, const struct fi_mr_attr *attr, uint64_t flags, struct fid_mr **mr)
 func (d *Domain) RegMR(mem []byte, cfg MRConfig) (*MR, error) {
 	mr := &MR{domain: d, addr: addressOf(mem), length: uint64(len(mem))}
@@ -129,7 +130,8 @@ func (d *Domain) RegDMABuf(fd int, offset, length, base uint64, cfg MRConfig) (*
 //
 // Implements:
 //
-//	int fi_mr_regv(struct fid_domain *domain, const struct iovec *iov, size_t count, uint64_t acs, uint64_t offset, uint64_t requested_key, uint64_t flags, struct fid_mr **mr, void *context)
+//	int fi_mr_regv(struct fid_domain *domain, const struct iovec *iov, size_t count, uint64_t acs, uint64_t offset,
+//		uint64_t requested_key, uint64_t flags, struct fid_mr **mr, void *context)
 func (d *Domain) RegMRV(pieces [][]byte, cfg MRConfig) (*MR, error) {
 	if limit := d.info.MRIOVLimit; len(pieces) == 0 || uint64(len(pieces)) > limit {
 		return nil, invalid("register %d pieces of memory: %s takes 1 to %d", len(pieces), d.info.Provider, limit)
@@ -274,7 +276,8 @@ func (mr *MR) RawKey() (base uint64, key []byte, err error) {
 //
 // Implements:
 //
-//	int fi_mr_map_raw(struct fid_domain *domain, uint64_t base_addr, uint8_t *raw_key, size_t key_size, uint64_t *key, uint64_t flags)
+//	int fi_mr_map_raw(struct fid_domain *domain, uint64_t base_addr, uint8_t *raw_key, size_t key_size, uint64_t *key,
+//		uint64_t flags)
 func (d *Domain) MapKey(base uint64, key []byte) (uint64, error) {
 	if err := d.life.Enter(); err != nil {
 		return 0, err

@@ -160,7 +160,8 @@ func TestTaggedSendInItsOtherForms(t *testing.T) {
 			{Flags: fabric.FlagDeliveryComplete},
 		} {
 			op.ID, op.Tag, op.NumSeg = uint64(i+1), uint64(i), 1
-			b.post(b.ep.TaggedRecv, []fabric.Op{{NumSeg: 1, Peer: fabric.AddrUnspec, Tag: uint64(i), Flags: fabric.FlagCompletion}}, to.all())
+			op := fabric.Op{NumSeg: 1, Peer: fabric.AddrUnspec, Tag: uint64(i), Flags: fabric.FlagCompletion}
+			b.post(b.ep.TaggedRecv, []fabric.Op{op}, to.all())
 			a.post(a.ep.TaggedSend, []fabric.Op{op}, from.all(), b)
 			require.Equal(t, op.Data, b.message(a).Data)
 			require.Equal(t, from.bytes, to.bytes)
@@ -215,7 +216,8 @@ func selectiveCompletions(t *testing.T, provider string, s setting) {
 	a.complete(10, b)
 	require.Empty(t, a.done)
 	b.recv(1, to.all())
-	a.post(a.ep.Send, []fabric.Op{{ID: 1, NumSeg: 1}, {ID: 2, NumSeg: 1, Flags: fabric.FlagCompletion}}, []fabric.Seg{from.Seg(0, 8), from.Seg(0, 8)}, b)
+	a.post(a.ep.Send, []fabric.Op{{ID: 1, NumSeg: 1}, {ID: 2, NumSeg: 1, Flags: fabric.FlagCompletion}},
+		[]fabric.Seg{from.Seg(0, 8), from.Seg(0, 8)}, b)
 	b.recv(2, to.all())
 	a.complete(2, b)
 	b.message(a)

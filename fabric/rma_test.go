@@ -73,7 +73,8 @@ func TestInjectTakesMemoryThatIsNotRegistered(t *testing.T) {
 		to := b.buffer(8)
 		mine := []byte("abcdefgh") // Go's own, which is free to be reused at once
 		segs := []fabric.Seg{{Addr: fabric.AddressOf(mine), Length: 8}}
-		a.post(a.ep.Write, []fabric.Op{to.at(fabric.Op{NumSeg: 1, Flags: fabric.FlagInject | fabric.FlagRemoteCQData, Data: 1}, 0)}, segs, b)
+		op := to.at(fabric.Op{NumSeg: 1, Flags: fabric.FlagInject | fabric.FlagRemoteCQData, Data: 1}, 0)
+		a.post(a.ep.Write, []fabric.Op{op}, segs, b)
 		clear(mine)
 		b.arrival(a)
 		require.Equal(t, "abcdefgh", string(to.bytes))

@@ -71,7 +71,8 @@ func TestSendsAreShared(t *testing.T) {
 	x := openSockets(t, func(h *fabric.Hints) { h.TxContexts, h.Caps = fabric.SharedTxContexts, fabric.CapMsg })
 	stx := opened[*fabric.SharedTx](t)(x.domain.OpenSharedTx(x.info))
 	x.av = opened[*fabric.AV](t)(x.domain.OpenAV(fabric.AVConfig{}))
-	x.ep = opened[*fabric.Endpoint](t)(x.domain.OpenEndpoint(x.info, fabric.EndpointConfig{AV: x.av, TxCQ: x.cq, RxCQ: x.cq, SharedTx: stx}))
+	cfg := fabric.EndpointConfig{AV: x.av, TxCQ: x.cq, RxCQ: x.cq, SharedTx: stx}
+	x.ep = opened[*fabric.Endpoint](t)(x.domain.OpenEndpoint(x.info, cfg))
 	require.ErrorIs(t, stx.Close(), syscall.EBUSY)
 	require.NotNil(t, stx.Raw())
 	var err error
