@@ -10,13 +10,13 @@ func coneRun(keys []uint64, eps, limit int) (model, int) {
 	for ; n < len(keys); n++ {
 		x := keys[n] - keys[0]
 		above, below := point{x, int64(n) + e}, point{x, int64(n) - e}
-		if n > 1 && (steeper(apex, flat, apex, above) || steeper(apex, below, apex, steep)) {
+		if n > 1 && (apex.to(flat).steeper(apex.to(above), true) || apex.to(below).steeper(apex.to(steep), true)) {
 			break
 		}
-		if n == 1 || steeper(apex, steep, apex, above) {
+		if n == 1 || apex.to(steep).steeper(apex.to(above), true) {
 			steep = above
 		}
-		if n == 1 || steeper(apex, below, apex, flat) {
+		if n == 1 || apex.to(below).steeper(apex.to(flat), true) {
 			flat = below
 		}
 	}

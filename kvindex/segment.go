@@ -14,21 +14,29 @@ type point struct {
 	y int64
 }
 
-// steeper tells whether the line from a to b rises faster than the one from c to d. The x of b and d are larger than
-// those of a and c. Exact: no quotient is formed. Positions differ by less than 2^8, so products of distances below 2^55,
-// which nearly all are, fit a word.
-func steeper(a, b, c, d point) bool {
-	dx1, dx2 := b.x-a.x, d.x-c.x
-	if (dx1|dx2)>>55 == 0 {
-		return int64(dx2)*(b.y-a.y) > int64(dx1)*(d.y-c.y)
+// rise is the way from one point to another, whose x is larger.
+type rise struct {
+	dx int64 // the bits of a uint64
+	dy int64
+}
+
+func (a point) to(b point) rise { return rise{int64(b.x - a.x), b.y - a.y} }
+
+// steeper tells whether r rises faster than s. Exact: no quotient is formed. Positions differ by less than 2^8, so products
+// of distances below 2^55, which nearly all are, fit a word. It is small enough for the compiler to put it into its callers.
+func (r rise) steeper(s rise, far bool) bool {
+	if far {
+		return steeperFar(r, s)
 	}
-	return steeperFar(dx1, b.y-a.y, dx2, d.y-c.y)
+	return s.dx*r.dy > r.dx*s.dy
 }
 
 // steeperFar is steeper for any distances: a product needs up to 74 bits.
-func steeperFar(dx1 uint64, dy1 int64, dx2 uint64, dy2 int64) bool {
-	hi1, lo1 := product(dx2, dy1)
-	hi2, lo2 := product(dx1, dy2)
+//
+//go:noinline
+func steeperFar(r, s rise) bool {
+	hi1, lo1 := product(uint64(s.dx), r.dy)
+	hi2, lo2 := product(uint64(r.dx), s.dy)
 	return hi1 > hi2 || hi1 == hi2 && lo1 > lo2
 }
 
@@ -58,6 +66,7 @@ func ratio(dx uint64, dy int64) uint64 {
 // the bounds' convex hulls the part that can still become an end of one.
 type feasible struct {
 	n          int
+	far        bool     // distances may be 2^55 or more
 	flat       [2]point // ends of the line with the least slope: an upper bound, then a lower one
 	steep      [2]point // ends of the line with the greatest slope: a lower bound, then an upper one
 	upper      [maxCapacity]point
@@ -71,6 +80,7 @@ type feasible struct {
 // add takes the next point, or returns false and changes nothing when no line passes all of them.
 func (f *feasible) add(x uint64, y, eps int64) bool {
 	above, below := point{x, y + eps}, point{x, y - eps}
+	f.far = x >= 1<<55 // keys rise, so no distance is greater
 	switch {
 	case f.n == 0:
 		f.flat[0], f.steep[0] = above, below
@@ -81,13 +91,13 @@ func (f *feasible) add(x uint64, y, eps int64) bool {
 		f.flat[1], f.steep[1] = below, above
 		f.upper[1], f.lower[1] = above, below
 		f.upperEnd, f.lowerEnd = 2, 2
-	case steeper(f.flat[0], f.flat[1], f.flat[1], above), steeper(f.steep[1], below, f.steep[0], f.steep[1]):
+	case f.flat[0].to(f.flat[1]).steeper(f.flat[1].to(above), f.far), f.steep[1].to(below).steeper(f.steep[0].to(f.steep[1]), f.far):
 		return false
 	default:
-		if steeper(f.steep[0], f.steep[1], f.steep[0], above) {
+		if f.steep[0].to(f.steep[1]).steeper(f.steep[0].to(above), f.far) {
 			f.lowerSteep(above)
 		}
-		if steeper(f.flat[0], below, f.flat[0], f.flat[1]) {
+		if f.flat[0].to(below).steeper(f.flat[0].to(f.flat[1]), f.far) {
 			f.raiseFlat(below)
 		}
 	}
@@ -98,13 +108,13 @@ func (f *feasible) add(x uint64, y, eps int64) bool {
 // lowerSteep turns the steepest line down to the new upper bound, around the lower bound that allows most.
 func (f *feasible) lowerSteep(above point) {
 	best := f.lowerStart
-	for i := best + 1; i < f.lowerEnd && !steeper(f.lower[i], above, f.lower[best], above); i++ {
+	for i := best + 1; i < f.lowerEnd && !f.lower[i].to(above).steeper(f.lower[best].to(above), f.far); i++ {
 		best = i
 	}
 	f.steep = [2]point{f.lower[best], above}
 	f.lowerStart = best
 	end := f.upperEnd
-	for end >= f.upperStart+2 && !steeper(f.upper[end-1], above, f.upper[end-2], f.upper[end-1]) {
+	for end >= f.upperStart+2 && !f.upper[end-1].to(above).steeper(f.upper[end-2].to(f.upper[end-1]), f.far) {
 		end--
 	}
 	f.upper[end] = above
@@ -114,13 +124,13 @@ func (f *feasible) lowerSteep(above point) {
 // raiseFlat turns the flattest line up to the new lower bound, around the upper bound that allows most.
 func (f *feasible) raiseFlat(below point) {
 	best := f.upperStart
-	for i := best + 1; i < f.upperEnd && !steeper(f.upper[best], below, f.upper[i], below); i++ {
+	for i := best + 1; i < f.upperEnd && !f.upper[best].to(below).steeper(f.upper[i].to(below), f.far); i++ {
 		best = i
 	}
 	f.flat = [2]point{f.upper[best], below}
 	f.upperStart = best
 	end := f.lowerEnd
-	for end >= f.lowerStart+2 && !steeper(f.lower[end-2], f.lower[end-1], f.lower[end-1], below) {
+	for end >= f.lowerStart+2 && !f.lower[end-2].to(f.lower[end-1]).steeper(f.lower[end-1].to(below), f.far) {
 		end--
 	}
 	f.lower[end] = below

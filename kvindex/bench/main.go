@@ -66,7 +66,7 @@ func once(name string, in *input, some int) {
 				continue
 			}
 			body := c.prepare(in)
-			in.probes, in.shuffle = in.probes[:some], in.shuffle[:min(some, len(in.shuffle))]
+			in.probes, in.shuffle = in.probes[:min(some, len(in.probes))], in.shuffle[:min(some, len(in.shuffle))]
 			body()
 			return
 		}
