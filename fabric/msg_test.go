@@ -160,8 +160,8 @@ func TestTaggedSendInItsOtherForms(t *testing.T) {
 			{Flags: fabric.FlagDeliveryComplete},
 		} {
 			op.ID, op.Tag, op.NumSeg = uint64(i+1), uint64(i), 1
-			op := fabric.Op{NumSeg: 1, Peer: fabric.AddrUnspec, Tag: uint64(i), Flags: fabric.FlagCompletion}
-			b.post(b.ep.TaggedRecv, []fabric.Op{op}, to.all())
+			recv := fabric.Op{NumSeg: 1, Peer: fabric.AddrUnspec, Tag: uint64(i), Flags: fabric.FlagCompletion}
+			b.post(b.ep.TaggedRecv, []fabric.Op{recv}, to.all())
 			a.post(a.ep.TaggedSend, []fabric.Op{op}, from.all(), b)
 			require.Equal(t, op.Data, b.message(a).Data)
 			require.Equal(t, from.bytes, to.bytes)
