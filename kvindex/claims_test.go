@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/binary"
 	"flag"
+	"io"
+	"iter"
 	"math/rand/v2"
 	"testing"
 	"time"
@@ -195,4 +197,47 @@ func TestSoak(t *testing.T) {
 		require.NoError(t, s.Close())
 		m.requireSame(t, x, random)
 	}
+}
+
+// TestUseAfterClose calls everything that an index and a snapshot have, after they were closed.
+func TestUseAfterClose(t *testing.T) {
+	x, err := kvindex.New[uint64](kvindex.Config{})
+	require.NoError(t, err)
+	x.Put(1, 1)
+	s := x.Snapshot()
+	require.NoError(t, s.Close())
+	require.NoError(t, x.Close())
+	require.NoError(t, x.Close())
+	scan := func(pairs iter.Seq2[uint64, uint64]) func() {
+		return func() {
+			for range pairs {
+			}
+		}
+	}
+	for name, use := range map[string]func(){
+		"Get":      func() { x.Get(1) },
+		"GetBatch": func() { x.GetBatch([]uint64{1}, make([]uint64, 1), make([]bool, 1)) },
+		"Put":      func() { x.Put(1, 1) }, "PutBlind": func() { x.PutBlind(1, 1) }, "Delete": func() { x.Delete(1) },
+		"Floor": func() { x.Floor(1) }, "Ceil": func() { x.Ceil(1) }, "Min": func() { x.Min() }, "Max": func() { x.Max() },
+		"All": scan(x.All()), "Backward": scan(x.Backward()), "From": scan(x.From(1)), "Range": scan(x.Range(0, 1)),
+		"Len": func() { x.Len() }, "Stats": func() { x.Stats() }, "Verify": func() { require.NoError(t, x.Verify()) },
+		"Snapshot": func() { x.Snapshot() },
+		"WriteTo":  func() { _, _ = x.WriteTo(io.Discard) },
+		"Flush":    func() { _ = x.Flush(t.Context()) },
+		"s.Get":    func() { s.Get(1) }, "s.Floor": func() { s.Floor(1) }, "s.Ceil": func() { s.Ceil(1) },
+		"s.All": scan(s.All()), "s.Backward": scan(s.Backward()), "s.From": scan(s.From(1)), "s.Range": scan(s.Range(0, 1)),
+		"s.Len": func() { s.Len() }, "s.Rank": func() { s.Rank(1) }, "s.At": func() { s.At(0) },
+	} {
+		require.Panics(t, use, name)
+	}
+}
+
+// TestSnapshotsCostTheSame takes one of a small map and one of a large one.
+func TestSnapshotsCostTheSame(t *testing.T) {
+	random := newRandom(t)
+	cost := func(n int) float64 {
+		x := load(t, uniform(random, n), kvindex.Config{})
+		return testing.AllocsPerRun(100, func() { require.NoError(t, x.Snapshot().Close()) })
+	}
+	require.Equal(t, cost(10), cost(100_000))
 }
