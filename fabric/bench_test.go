@@ -276,12 +276,8 @@ func (w *writers) alone(run func(int) error, batch, batches int) (ns float64, er
 			return 0, err
 		}
 		took += time.Since(begin)
-		for come := 0; come < section; {
-			n, err := w.cq.Poll(w.arrivals[:])
-			if err != nil {
-				return 0, err
-			}
-			come += n
+		if err := w.takeIn(section); err != nil {
+			return 0, err
 		}
 	}
 	return float64(took) / float64(section*sections), nil
@@ -295,6 +291,45 @@ func crossing() float64 {
 		cgotest.EmptyCrossing()
 	}
 	return float64(time.Since(begin)) / n
+}
+
+// each returns by how many nanoseconds an operation of the loop in C is longer that is entered by a crossing for each, with nothing
+// of the binding: what leaving C and coming back costs where the operation is.
+func (w *writers) each() (float64, error) {
+	const n, rounds = 50, 200
+	var longer []float64
+	for range rounds {
+		begin := time.Now()
+		if err := w.here.Run(1, n); err != nil {
+			return 0, err
+		}
+		once := time.Since(begin)
+		begin = time.Now()
+		for range n {
+			if err := w.here.Run(1, 1); err != nil {
+				return 0, err
+			}
+		}
+		longer = append(longer, float64(time.Since(begin)-once)/n)
+		if w.self {
+			if err := w.takeIn(2 * n); err != nil {
+				return 0, err
+			}
+		}
+	}
+	return quantile(longer, 0.5), nil
+}
+
+// takeIn takes what this process wrote to itself.
+func (w *writers) takeIn(writes int) error {
+	for come := 0; come < writes; {
+		n, err := w.cq.Poll(w.arrivals[:])
+		if err != nil {
+			return err
+		}
+		come += n
+	}
+	return nil
 }
 
 // measure prints a line of the table.
@@ -336,7 +371,14 @@ func (w *writers) measure(provider string, size, batch, rounds int) error {
 		crossings = append(crossings, crossing())
 		above = append(above, (ns[turnFabric][k]-ns[turnHere][k])/crossings[k])
 	}
-	report(provider, size, batch, ns, ratios, above, crossings, crossed)
+	var each float64
+	if batch == 1 {
+		var err error
+		if each, err = w.each(); err != nil {
+			return err
+		}
+	}
+	report(provider, size, batch, ns, ratios, above, crossings, crossed, each/quantile(crossings, 0.5))
 	return nil
 }
 
@@ -346,12 +388,13 @@ func quantile(values []float64, part float64) float64 {
 	return values[int(part*float64(len(values)-1)+0.5)]
 }
 
-func report(provider string, size, batch int, ns [numTurns][]float64, ratios, above, crossings, crossed []float64) {
-	single := "-"
+func report(provider string, size, batch int, ns [numTurns][]float64, ratios, above, crossings, crossed []float64,
+	each float64) {
+	single, alone := "-", "-"
 	if batch == 1 {
-		single = fmt.Sprintf("%.2f", quantile(above, 0.5))
+		single, alone = fmt.Sprintf("%.2f", quantile(above, 0.5)), fmt.Sprintf("%.2f", each)
 	}
-	fmt.Printf("%-9s %9d %3d %11.1f %11.1f %11.1f %7.3f %7.3f-%.3f %5d %7s %6.1f %7.3f\n", provider, size, batch,
+	fmt.Printf("%-9s %9d %3d %11.1f %11.1f %11.1f %7.3f %7.3f-%.3f %5d %7s %7s %6.1f %7.3f\n", provider, size, batch,
 		quantile(ns[turnProgram], 0.5), quantile(ns[turnHere], 0.5), quantile(ns[turnFabric], 0.5), quantile(ratios, 0.5),
-		quantile(ratios, 0.25), quantile(ratios, 0.75), len(ratios), single, quantile(crossings, 0.5), quantile(crossed, 0.5))
+		quantile(ratios, 0.25), quantile(ratios, 0.75), len(ratios), single, alone, quantile(crossings, 0.5), quantile(crossed, 0.5))
 }

@@ -26,9 +26,9 @@ calls() {
 Nanoseconds an operation, medians. Three writers take turns of 1 ms on processor 0 with one target on processor 1, a program
 in C: a program in C; the same loop in C inside this process, on the binding's endpoint; the binding on that endpoint. ratio:
 of the binding to the loop beside it, median and quartiles of the rounds. above: how many empty crossings a single operation
-took more. crossings: how many an operation took. self: this process writes to itself, and takes in between what is timed.
+took more; C each: the loop in C too, where a crossing enters it for each operation. crossings: how many an operation took. self: this process writes to itself, and takes in between what is timed.
 
-provider       bytes  at C, program      C here      fabric   ratio       quartiles rounds  above crossing crossings
+provider       bytes  at C, program      C here      fabric   ratio       quartiles rounds  above  C each crossing crossings
 HEAD
   WEFT_TEST_CHILD=bench timeout 170 "$work/fabric.test" "$work/loop" "$1" "$rounds" "${sizes[@]}"
 }
