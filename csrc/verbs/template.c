@@ -108,15 +108,17 @@ static enum weft_bad_wr weft_link(struct weft_template *t, const struct weft_pat
                                   uint32_t *index)
 {
     struct weft_linking l = {.qp = NULL};
+    struct weft_prepared *const prepared = t->prepared;
+    const uint32_t all = t->n;
     uint32_t least = 0, i = 0;
     enum weft_bad_wr bad = 0;
     for (; i < n; i++) {
         const struct weft_patch *patch = &patches[i];
-        bad = patch->index < least || patch->index >= t->n ? WEFT_BAD_PATCH : 0;
+        bad = patch->index < least || patch->index >= all ? WEFT_BAD_PATCH : 0;
         if (bad != 0)
             break;
         least = patch->index + 1;
-        struct weft_prepared *p = &t->prepared[patch->index];
+        struct weft_prepared *p = prepared + patch->index;
         if (p->qp != l.qp) {
             weft_end_chain(&l);
             l = (struct weft_linking){.qp = p->qp, .first = p};
