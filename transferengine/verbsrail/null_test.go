@@ -131,22 +131,6 @@ func TestNullWritesBeyond4GiB(t *testing.T) {
 	require.EqualValues(t, 1, stats.ImmediatesSent)
 }
 
-func TestNullWritesAllocateNothing(t *testing.T) {
-	n := newOnNull(t, make([]byte, 4096))
-	var transfers [64]transferengine.Transfer
-	w := n.write(8)
-	w.HasImm = true
-	require.Zero(t, testing.AllocsPerRun(100, func() {
-		for i := range transfers {
-			_ = n.engine.Write(&transfers[i], w)
-		}
-		n.settle()
-		if !transfers[63].Done() {
-			t.Fatal("a write did not complete")
-		}
-	}))
-}
-
 // binding is a connected queue pair on the same null device.
 type binding struct {
 	qp   *verbs.QP
