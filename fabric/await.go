@@ -9,8 +9,8 @@ import (
 // Await blocks until there is a completion, and leaves it there; or until ctx ends, and its error is then ctx's. One goroutine at
 // a time may await or wait. The queue was made with [WaitFD], or with [WaitNone], and then:
 //
-//   - A thread sleeps in C and looks every so often, at least every microsecond, which takes some microseconds of a processor
-//     each time and makes progress.
+//   - A thread sleeps in C and looks that often, from every microsecond to every minute. A look takes some microseconds of a
+//     processor and makes progress.
 //   - It looks at once when the bell is rung ([Ring]), and every millisecond for some time after. The bell, nil for none, is a word
 //     outside the Go heap that processes may share, and is not 0 while it is of use to ring it.
 //   - It also returns once somebody polls the queue, since whoever does needs no other to look; when [CQ.Ring] is called; and after
@@ -73,7 +73,7 @@ func some(n int) (int, error) {
 	return n, nil
 }
 
-// Ring ends an [CQ.Await] in progress of a queue without a wait object, without an error.
+// Ring ends a [CQ.Await] in progress of a queue without a wait object, without an error.
 func (cq *CQ) Ring() {
 	if cq.life.Enter() == nil {
 		defer cq.life.Exit()

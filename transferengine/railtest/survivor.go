@@ -163,7 +163,7 @@ func killedBesides(w *world) {
 		require.NoError(w, s.Wait(w.suite.Patience))
 		s, stuck, slowest = nil, stuck+threads, max(slowest, took)
 	}
-	w.Logf("%d kills: noticed after at most %v; %d survivors, %d with a thread that is stuck; closed after at most %v",
+	w.Logf("%d kills: noticed after at most %v; %d survivors, %d with a call that was broken off; closed after at most %v",
 		w.suite.Kills, worst, survivors, stuck, slowest)
 }
 
