@@ -65,7 +65,8 @@ static void weft_fi_broken_off(int number, siginfo_t *info, void *context)
     struct weft_fi_guards *guards = weft_fi_break.guards;
     struct weft_fi_guard *guard = weft_fi_break.guard;
     uintptr_t at = weft_fi_counter(context);
-    /* A signal for a call that has ended may come as late as here, when the call that is to be broken off is another. */
+    /* A signal for a call that has ended may come as late as here, when the call that is to be broken off is another.
+     */
     if (guard == NULL || guard->thread != (pid_t)syscall(SYS_gettid) ||
         __atomic_load_n(&guard->calls, __ATOMIC_RELAXED) != weft_fi_break.call ||
         (!weft_fi_within(guards->provider, at) && !weft_fi_within(guards->lock, at)))
