@@ -5,7 +5,8 @@
 #
 # Both sides: one queue pair, two processes, depth 128, every 64th request signalled (in the latency tests each write and
 # read, and now and then a send), nothing inline, the device's MTU, and each process on a processor of its own, since the
-# kernel's balancing otherwise puts both ends on one for milliseconds; with events they sleep where they like.
+# kernel's balancing otherwise puts both ends on one for milliseconds; with events they sleep where they like. Receives are
+# posted again one by one by perftest, and by weft in lists of 32.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 cd "$here/../.."
