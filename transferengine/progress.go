@@ -67,7 +67,6 @@ type progress struct {
 
 	// The driver's.
 	spinner  rail.Spinner  // the rail, if it is one
-	quiet    bool          // the last turn did nothing
 	last     time.Time     // of the worker's turns
 	next     time.Duration // of the worker's turns, or never
 	breathed time.Duration // others were let run
@@ -169,17 +168,16 @@ func (p *progress) clock() time.Duration { return time.Since(p.epoch) }
 func (p *progress) turn(now time.Time) (did int, next time.Time) {
 	p.last = now
 	did, next = p.worker.Turn(now)
-	p.quiet = did == 0
 	if p.next = never; !next.IsZero() {
 		p.next = next.Sub(p.epoch)
 	}
 	return did, next
 }
 
-// step has the worker do a turn, unless the last one did nothing and a look at the rail, which costs less, shows that
-// another would not either.
+// step has the worker do a turn, unless the last one left nothing to do and a look at the rail, which costs less, shows that
+// nothing has come since.
 func (p *progress) step(now time.Duration, l *lull) (did int) {
-	if p.quiet && p.spinner != nil && !p.worker.pending() && now < p.next && !p.spinner.Spin(l.look(now)) {
+	if p.spinner != nil && now < p.next && !p.worker.unfinished() && !p.spinner.Spin(l.look(now)) {
 		return 0
 	}
 	did, _ = p.turn(p.epoch.Add(now))

@@ -21,6 +21,7 @@ type sink struct {
 	caps      rail.Caps
 	up        bool
 	events    []rail.Event
+	as        func(*sink) rail.Rail // what an engine gets; nil: the sink
 
 	// Contracts that a rail can break.
 	forgetful bool // writes never come back
@@ -33,6 +34,9 @@ func (s *sink) Open(i rail.Incarnation) (_ rail.Rail, err error) {
 	s.Rail, err = simrail.NewNetwork(simrail.Config{}).Rail("192.0.2.1").Open(i)
 	if err == nil && s.caps == (rail.Caps{}) {
 		s.caps = s.Rail.Caps()
+	}
+	if s.as != nil {
+		return s.as(s), err
 	}
 	return s, err
 }
@@ -158,4 +162,48 @@ func TestALeftWorkerGoesToWhoWaits(t *testing.T) {
 	p.a.AwaitWaiters(1)
 	leave()
 	require.NoError(t, <-done)
+}
+
+// lateSink is a sink whose immediates come at every third look that finds nothing else.
+type lateSink struct {
+	*sink
+	late  []rail.Event
+	looks int
+}
+
+func (l *lateSink) Post(peer rail.PeerID, writes []rail.Op) (int, error) {
+	n, err := l.sink.Post(peer, writes)
+	l.late, l.events = append(l.late, l.events[0]), l.events[1:]
+	return n, err
+}
+
+func (l *lateSink) Spin(time.Duration) bool {
+	if len(l.events) > 0 {
+		return true
+	}
+	if l.looks++; l.looks%3 == 0 {
+		l.events, l.late = append(l.events, l.late...), nil
+	}
+	return len(l.events) > 0
+}
+
+// Arm finds that something may be there, so that nobody sleeps.
+func (l *lateSink) Arm() bool { return true }
+
+// TestADriverLooksAfterATurn that did something and left nothing, too: what waits for an answer takes a turn for its own
+// write, and one for the answer.
+func TestADriverLooksAfterATurn(t *testing.T) {
+	l := &lateSink{}
+	p := toRail(t, &sink{as: func(s *sink) rail.Rail { l.sink = s; return l }}, false)
+	ctx := rdmatest.Context(t, 20*time.Second)
+	var tr transferengine.Transfer
+	turns := p.a.Stats().Turns
+	const rounds = 10
+	for range rounds {
+		require.NoError(t, p.a.Write(&tr, p.all(1)))
+		require.NoError(t, p.a.Counter(1).Wait(ctx, 1, p.toB))
+		require.NoError(t, tr.Err())
+	}
+	require.EqualValues(t, 2*rounds, p.a.Stats().Turns-turns)
+	require.Equal(t, 3*rounds, l.looks)
 }
