@@ -52,7 +52,7 @@ func BenchmarkDatagrams(b *testing.B) {
 	n := newNode(b)
 	_, mr := n.region(b, peerSize, remoteAccess)
 	_, m, _ := n.joinPeer(b, mr, peerSink)
-	w := newWriter(n.cq, m.qp, m.wr, sge(mr, 0, messageSize), 1)
+	w := newWriter(n.cq, m.qp, m.wr[0], m.from[0], 1)
 	pin(1)
 	require.NoError(b, w.warm())
 	b.ResetTimer()
@@ -69,7 +69,8 @@ type messenger struct {
 	mr     *verbs.MR
 	sleeps bool // until an event, instead of polling
 
-	wr   verbs.SendWR
+	wr   [1]verbs.SendWR
+	from [1]verbs.SGE
 	ah   *verbs.AH
 	sent int
 	wcs  [benchDepth]verbs.WC
@@ -106,13 +107,13 @@ const recvID = 1 << 32
 
 // reach connects the queue pair to the other end, or finds the way there.
 func (m *messenger) reach(pd *verbs.PD, gid verbs.GIDEntry, other hello) (err error) {
-	m.wr = verbs.SendWR{Opcode: verbs.OpSend, NumSGE: 1}
+	m.wr[0], m.from[0] = verbs.SendWR{Opcode: verbs.OpSend, NumSGE: 1}, sge(m.mr, 0, messageSize)
 	if m.qp.Type() == verbs.RC {
 		return m.qp.Connect(other.End, verbs.ConnectConfig{})
 	}
 	m.ah, err = pd.CreateAH(verbs.AHConfig{Port: gid.Port, GIDIndex: gid.Index, RemoteGID: other.End.GID})
 	if err == nil {
-		m.wr.AH, m.wr.RemoteQPN, m.wr.RemoteQKey = m.ah.Ref(), other.End.QPN, qkey
+		m.wr[0].AH, m.wr[0].RemoteQPN, m.wr[0].RemoteQKey = m.ah.Ref(), other.End.QPN, qkey
 	}
 	return err
 }
@@ -125,11 +126,11 @@ func (m *messenger) close() error {
 }
 
 func (m *messenger) send() error {
-	wr := m.wr
+	m.wr[0].Flags = 0
 	if m.sent++; m.sent%benchSignal == 0 {
-		wr.Flags = verbs.SendSignaled
+		m.wr[0].Flags = verbs.SendSignaled
 	}
-	_, err := m.qp.PostSend([]verbs.SendWR{wr}, []verbs.SGE{sge(m.mr, 0, messageSize)})
+	_, err := m.qp.PostSend(m.wr[:], m.from[:])
 	return err
 }
 
