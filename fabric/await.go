@@ -7,14 +7,14 @@ import (
 )
 
 // Await blocks until there is a completion, and leaves it there; or until ctx ends, and its error is then ctx's. One goroutine at
-// a time may await or wait. The queue was made with [WaitFD], or with [WaitNone], and then:
+// a time may await or wait. It also returns once somebody polls the queue, since whoever does needs no other to look. The queue was
+// made with [WaitFD], or with [WaitNone], and then:
 //
 //   - A thread sleeps in C and looks that often, from every microsecond to every minute. A look takes some microseconds of a
 //     processor and makes progress.
 //   - It looks at once when the bell is rung ([Ring]), and every millisecond for some time after. The bell, nil for none, is a word
 //     outside the Go heap that processes may share, and is not 0 while it is of use to ring it.
-//   - It also returns once somebody polls the queue, since whoever does needs no other to look; when [CQ.Ring] is called; and after
-//     64 looks, for the caller to think again how often to look.
+//   - It also returns when [CQ.Ring] is called, and after 64 looks, for the caller to think again how often to look.
 func (cq *CQ) Await(ctx context.Context, every time.Duration, bell *atomic.Uint32) error {
 	switch {
 	case cq.wait == WaitUnspec:

@@ -391,12 +391,3 @@ func cWriteEQ(eq unsafe.Pointer, typ uint32, context, data uint64) error {
 	rc := C.weft_fi_eq_write((*C.struct_weft_fi_eq)(eq), C.uint32_t(typ), C.uint64_t(context), C.uint64_t(data))
 	return failedC("fi_eq_write", rc)
 }
-
-func dupCloseOnExec(fd int) (int, error) { return unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 0) }
-
-// readable tells whether a descriptor is ready to be read.
-func readable(fd uintptr) bool {
-	polled := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
-	n, err := unix.Poll(polled, 0)
-	return err == nil && n > 0
-}

@@ -112,7 +112,6 @@ func cTryWaitEQ(unsafe.Pointer) bool                                            
 func cReadEQ(unsafe.Pointer, *rawEvent) error                                          { return errNone }
 func cWaitEQ(unsafe.Pointer, *rawEvent, time.Duration) error                           { return errNone }
 func cWriteEQ(unsafe.Pointer, uint32, uint64, uint64) error                            { return errNone }
-func dupCloseOnExec(int) (int, error)                                                  { return 0, errNone }
 func cOpenCQ(unsafe.Pointer, CQConfig) (unsafe.Pointer, int, error)                    { return nil, 0, errNone }
 func cCloseCQ(unsafe.Pointer) error                                                    { return errNone }
 func cRawCQ(unsafe.Pointer) unsafe.Pointer                                             { return nil }
@@ -143,5 +142,3 @@ func cNapCQ(unsafe.Pointer, *atomic.Uint32, uint32, time.Duration, time.Duration
 func cRing(*atomic.Uint32)                                                            {}
 func cRingsOfCQ(unsafe.Pointer) uint32                                                { return 0 }
 func cRingCQ(unsafe.Pointer)                                                          {}
-
-func readable(uintptr) bool { return false }

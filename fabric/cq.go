@@ -192,6 +192,9 @@ func (cq *CQ) PollSpin(completions []Completion, spin time.Duration) (int, error
 	if err := cq.life.Enter(); err != nil {
 		return 0, err
 	}
+	if cq.events != nil {
+		cq.events.dismiss()
+	}
 	n := cPollCQ(cq.ptr, completions, uint32(min(max(spin, 0), MaxSpin)))
 	cq.life.Exit()
 	if n < 0 {
@@ -215,11 +218,14 @@ func (cq *CQ) Wait(ctx context.Context, completions []Completion) (int, error) {
 	if cq.wait == WaitNone || len(completions) == 0 {
 		return 0, invalid("wait for %d completions of a queue with wait object %d", len(completions), cq.wait)
 	}
+	wait := cq.waitInC
 	if cq.wait == WaitFD {
-		return cq.events.wait(ctx, func() (int, error) { return cq.Poll(completions) }, func() bool { return cTryWaitCQ(cq.ptr) })
+		wait = func(completions []Completion) (int, error) {
+			return cq.events.wait(ctx, func() (int, error) { return cq.Poll(completions) }, func() bool { return cTryWaitCQ(cq.ptr) })
+		}
 	}
 	for {
-		if n, err := cq.waitInC(completions); n != 0 || err != nil {
+		if n, err := wait(completions); n != 0 || err != nil {
 			return n, err
 		}
 		if ctx.Err() != nil {

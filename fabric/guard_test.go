@@ -144,5 +144,16 @@ func awaits(t *testing.T, provider string, object fabric.WaitObject) {
 	require.Equal(t, uint64(5), b.arrival(a).Data)
 	a.complete(7, b)
 
+	go await(rdmatest.Context(t, patience))
+	for done := false; !done; { // it ends once somebody else looks, though nothing has come
+		_, err := b.cq.Poll(nil)
+		require.NoError(t, err)
+		select {
+		case err := <-ended:
+			require.NoError(t, err)
+			done = true
+		default:
+		}
+	}
 	require.ErrorIs(t, b.cq.Await(t.Context(), 0, nil), syscall.EINVAL)
 }

@@ -3,42 +3,59 @@ package fabric
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
+	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
 	"github.com/weftrdma/weft/internal/life"
 )
 
-// waiter has Go's poller wait for a queue's descriptor: by a duplicate, since the original is libfabric's, which closes it.
+// waiter has Go's poller wait for a queue's descriptor.
 type waiter struct {
-	file *os.File
-	conn syscall.RawConn
-	of   *life.Object
+	descriptor descriptor
+	conn       syscall.RawConn
+	of         *life.Object
+
+	mu        sync.Mutex  // held by who changes what follows
+	listening atomic.Bool // the poller is told of the descriptor
+	dismissed bool        // somebody has ended the wait
 }
 
 func newWaiter(fd int, of *life.Object) (*waiter, error) {
-	dup, err := dupCloseOnExec(fd)
+	d, err := newDescriptor(fd)
 	if err != nil {
-		return nil, fmt.Errorf("duplicate the queue's descriptor: %w", err)
+		return nil, err
 	}
-	if err := syscall.SetNonblock(dup, true); err != nil { // or Go's poller would not take it
-		return nil, closeAfter(err, func() error { return syscall.Close(dup) })
-	}
-	w := &waiter{file: os.NewFile(uintptr(dup), "queue"), of: of}
-	w.conn, err = w.file.SyscallConn()
+	w := &waiter{descriptor: d, of: of}
+	w.conn, err = d.file.SyscallConn()
 	return w, err
 }
 
-func (w *waiter) close() { w.file.Close() } // a duplicate: nothing is lost
+func (w *waiter) close() { w.descriptor.close() }
 
 // wake has a wait in progress look whether its context has ended.
-func (w *waiter) wake() { _ = w.file.SetReadDeadline(past) } // refused only when closed
+func (w *waiter) wake() { _ = w.descriptor.file.SetReadDeadline(past) } // refused only when closed
 
 var past = time.Unix(1, 0)
 
-// wait calls take until it gives something. Between calls it sleeps, if sleep says that it may: libfabric's descriptors say
+// dismiss ends a wait that sleeps, for whoever takes what comes himself.
+func (w *waiter) dismiss() {
+	if !w.listening.Load() {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.listening.Load() {
+		w.descriptor.ignore()
+		w.listening.Store(false)
+		w.dismissed = true
+		w.wake()
+	}
+}
+
+// wait calls take until it gives something, or the wait was dismissed, and then gives nothing. Between calls it sleeps, if sleep says that it may: libfabric's descriptors say
 // only that something happened since somebody last looked, and by trywait whether there is anything to look at.
 func (w *waiter) wait(ctx context.Context, take func() (int, error), sleep func() bool) (int, error) {
 	stop := context.AfterFunc(ctx, w.wake)
@@ -46,26 +63,32 @@ func (w *waiter) wait(ctx context.Context, take func() (int, error), sleep func(
 	for {
 		var taken int
 		var refused error
-		err := w.conn.Read(func(fd uintptr) bool {
-			for {
+		var dismissed bool
+		err := w.conn.Read(func(uintptr) bool {
+			for dismissed = w.ignore(); !dismissed; {
 				if taken, refused = take(); taken > 0 || refused != nil || ctx.Err() != nil {
 					return true
 				}
-				if w.maySleep(fd, sleep) {
-					return false
+				if listening, err := w.listen(sleep); listening || err != nil {
+					refused = err
+					return err != nil
 				}
 			}
+			return true
 		})
+		dismissed = w.ignore() || dismissed
 		switch {
 		case taken > 0 || refused != nil:
 			return taken, refused
 		case ctx.Err() != nil:
 			return 0, context.Cause(ctx)
+		case dismissed:
+			return 0, nil
 		case err != nil && !errors.Is(err, os.ErrDeadlineExceeded):
 			return 0, w.closed(err)
 		}
 		// The deadline was set for an earlier wait, whose context ended as it returned.
-		if err := w.file.SetReadDeadline(time.Time{}); err != nil {
+		if err := w.descriptor.file.SetReadDeadline(time.Time{}); err != nil {
 			return 0, w.closed(err)
 		}
 		if ctx.Err() != nil { // its own deadline may just have been taken back
@@ -74,15 +97,38 @@ func (w *waiter) wait(ctx context.Context, take func() (int, error), sleep func(
 	}
 }
 
-// maySleep tells whether the queue has nothing to look at. The descriptor is an epoll instance as a rule, ready as long as
-// anything under it is, and Go's poller tells only of what becomes ready. A provider may have left something for later:
-// ofi_rxm looks at new connections every 10 ms. So a descriptor that is ready is not slept on.
-func (w *waiter) maySleep(fd uintptr, sleep func() bool) bool {
+// listen has the poller told of the descriptor, if the queue has nothing to look at. The descriptor is an epoll instance as a
+// rule, ready as long as anything under it is, and the poller tells only of what becomes ready. A provider may have left something
+// for later: ofi_rxm looks at new connections every 10 ms. So a descriptor that is ready is not slept on.
+func (w *waiter) listen(sleep func() bool) (listening bool, err error) {
 	if w.of.Enter() != nil {
-		return false // take says so
+		return false, nil // take says so
 	}
 	defer w.of.Exit()
-	return sleep() && !readable(fd)
+	if !sleep() || w.descriptor.readable() {
+		return false, nil
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	err = w.descriptor.listen()
+	w.listening.Store(err == nil)
+	return err == nil, err
+}
+
+// ignore ends that, while the descriptor is open, and tells whether somebody else has.
+func (w *waiter) ignore() (dismissed bool) {
+	if w.of.Enter() != nil {
+		return false
+	}
+	defer w.of.Exit()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.listening.Load() {
+		w.descriptor.ignore()
+		w.listening.Store(false)
+	}
+	dismissed, w.dismissed = w.dismissed, false
+	return dismissed
 }
 
 // closed makes the poller's error for a closed descriptor that of a closed object.
