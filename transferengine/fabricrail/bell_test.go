@@ -58,7 +58,7 @@ func TestSleeperIsRungFor(t *testing.T) {
 		require.NoError(t, err)
 	}, a) // which calls again once its memory is mapped
 	await(rail.PeerUp, a, b)
-	await(rail.PeerUp, b, a)
+	back := await(rail.PeerUp, b, a).Peer
 	op := rail.Op{Kind: rail.Write, HasImm: true, Imm: 5, RemoteAddr: mem.Addr(memory), RemoteKey: keys.RemoteKey()}
 	for range 100 { // at various moments of falling asleep
 		woken("a write", func() {
@@ -68,6 +68,23 @@ func TestSleeperIsRungFor(t *testing.T) {
 		})
 		await(rail.Immediate, b, a)
 		await(rail.Completed, a, b)
+	}
+	long := make([]byte, 1<<20) // such a write is complete when it has been taken
+	longKeys, err := a.rail.Register(long, rail.RemoteWrite)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, longKeys.Close()) }()
+	source, err := b.rail.Register(long, 0)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, source.Close()) }()
+	op = rail.Op{Kind: rail.Write, HasImm: true, Length: uint64(len(long)), LocalAddr: mem.Addr(long),
+		LocalKey: source.LocalKey(), RemoteAddr: mem.Addr(long), RemoteKey: longKeys.RemoteKey()}
+	for range 2 {
+		n, err := b.rail.Post(back, []rail.Op{op})
+		require.NoError(t, err)
+		require.Equal(t, 1, n)
+		woken("its write's being taken", func() {}, a)
+		await(rail.Immediate, a, b)
+		await(rail.Completed, b, a)
 	}
 	woken("a message", func() {
 		sent, err := a.rail.Send(to, []byte("wake up"))

@@ -169,7 +169,7 @@ func (r *Rail) cutOff() {
 	}
 	var unheard [maxPolled]rail.Event
 	r.begin(r.now, unheard[:])
-	r.poll()
+	r.poll(true)
 	for _, c := range r.conns {
 		if c != nil && c.state == connUp {
 			r.say(c, controlBye, uint64(byeCut), nil)

@@ -54,10 +54,12 @@ type Rail struct {
 	touched     bool    // since the last turn
 	starved     bool    // Post took less than it could, for this turn had its share
 	owed        []*conn // whose peers are to be granted something
+	writers     []*conn // whose peers have written, where they are to be rung for
 	outbox      outbox.Outbox
 	vigil       liveness.Vigil
 	completions [64]fabric.Completion
-	at, end     int // of these, the next that is to be taken, and how many there are
+	at, end     int  // of these, the next that is to be taken, and how many there are
+	emptied     bool // the queue was empty after these
 	ops         []fabric.Op
 	segs        []fabric.Seg
 
@@ -293,9 +295,10 @@ func (r *Rail) Spin(limit time.Duration) (ready bool) {
 	if r.busy() {
 		return true
 	}
-	r.at = 0
-	r.end, r.failed = r.cq.PollSpin(r.completions[:], limit)
-	return r.end > 0 || r.failed != nil
+	n, err := r.cq.PollSpin(r.completions[:], limit)
+	r.took(n)
+	r.failed = err
+	return n > 0 || err != nil
 }
 
 // Wait implements [rail.Rail].

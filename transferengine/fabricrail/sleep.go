@@ -20,19 +20,22 @@ const (
 func (r *Rail) lookEvery() time.Duration {
 	waits := r.operations.flying() || r.mailbox.sending()
 	if len(r.peers) > 0 && (r.bell == nil || waits) {
-		return lookOften
+		return r.sleep.often
 	}
 	return r.sleep.seldom
 }
 
 // sleeper is what Arm and Wait do: it waits for the queue's descriptor, or for the bell and looks now and then.
 type sleeper struct {
+	often  time.Duration
 	seldom time.Duration
 	asked  chan time.Duration // by Arm: how often to look
 	every  atomic.Int64       // how often whoever waits does; 0 while nobody does
 }
 
-func (s *sleeper) open() { s.seldom, s.asked = lookSeldom, make(chan time.Duration, 1) }
+func (s *sleeper) open() {
+	s.often, s.seldom, s.asked = lookOften, lookSeldom, make(chan time.Duration, 1)
+}
 
 // arm asks for a notification.
 func (s *sleeper) arm(every time.Duration, cq *fabric.CQ) {

@@ -28,10 +28,13 @@ func (r *Rail) Connect(now time.Time, to []byte, deadline time.Time) (rail.PeerI
 // Turn implements [rail.Rail].
 func (r *Rail) Turn(now time.Time, events []rail.Event) (n int, next time.Time) {
 	r.begin(now, events)
-	more := r.poll()
+	watching := r.vigil.Due(now)
+	leaving := r.neighbour != nil && r.neighbour.leaving.Load()
+	more := r.poll(watching || leaving)
+	r.ringWriters()
 	r.payGrants()
 	r.handshake.Turn(now)
-	if r.vigil.Due(now) {
+	if watching {
 		r.watch()
 	}
 	next = liveness.Earlier(liveness.Earlier(r.reap(), r.handshake.Next()), r.vigil.Next())
@@ -43,10 +46,20 @@ func (r *Rail) Turn(now time.Time, events []rail.Event) (n int, next time.Time) 
 	}
 	if more {
 		next = now
-	} else if r.neighbour != nil && r.neighbour.leaving.Load() {
+	} else if leaving {
 		r.partFromDeparted()
 	}
 	return r.outbox.End(), next
+}
+
+// ringWriters rings those whose writes were just taken: shm completes a long one at its initiator once the target has copied it, and
+// tells nobody who sleeps there.
+func (r *Rail) ringWriters() {
+	for i, c := range r.writers {
+		c.remote.bell.ring()
+		r.writers[i] = nil
+	}
+	r.writers = r.writers[:0]
 }
 
 // ringAgain is how often peers are rung that have operations of ours to take.
@@ -84,13 +97,19 @@ func (r *Rail) begin(now time.Time, events []rail.Event) {
 }
 
 // poll takes completions until there are none, the events are full, or it was enough for a turn. It returns true if it
-// stopped before there were none.
-func (r *Rail) poll() (more bool) {
+// stopped before there were none. A look that brought fewer than it might have is the last one: another would cost what it
+// costs to find nothing, and the next turn takes it. Only to be thorough, before peers are judged by what they have sent, poll
+// goes on until a look finds nothing.
+func (r *Rail) poll(thorough bool) (more bool) {
 	for polled := 0; polled < maxPolled; polled++ {
 		if r.outbox.Full() {
 			return true
 		}
 		if r.at == r.end {
+			if r.emptied && !thorough && r.failed == nil {
+				r.emptied = false
+				return false
+			}
 			n, err := 0, r.failed
 			if r.failed = nil; err == nil {
 				n, err = r.cq.Poll(r.completions[:])
@@ -99,7 +118,7 @@ func (r *Rail) poll() (more bool) {
 				r.failAll(fmt.Errorf("%s: %w: %w", r.name, rail.ErrPeerGone, explained(err)))
 				return false
 			}
-			if r.at, r.end = 0, n; n == 0 {
+			if r.took(n); n == 0 {
 				return false
 			}
 		}
@@ -108,6 +127,9 @@ func (r *Rail) poll() (more bool) {
 	}
 	return true
 }
+
+// took notes what a look at the queue brought.
+func (r *Rail) took(n int) { r.at, r.end, r.emptied = 0, n, n > 0 && n < len(r.completions) }
 
 // failAll gives up every connection, for the endpoint is lost.
 func (r *Rail) failAll(cause error) {
@@ -172,6 +194,9 @@ func (r *Rail) immediate(x *fabric.Completion) {
 	}
 	r.heard(c)
 	c.taken++
+	if r.bell != nil && (len(r.writers) == 0 || r.writers[len(r.writers)-1] != c) {
+		r.writers = append(r.writers, c)
+	}
 	if c.state == connUp {
 		c.offered++
 		r.outbox.Emit(rail.Event{Kind: rail.Immediate, Peer: c.id, Imm: uint32(x.Data)})
