@@ -63,7 +63,6 @@ type entry[V any] struct {
 	pivot uint64
 	leaf  *leaf[V] // one of the two is nil
 	node  *inner[V]
-	slot  *slot[V] // the leaf's where it has one, which then is copied
 }
 
 // buildTree makes the levels from the leaves up.
@@ -143,11 +142,7 @@ func makeSegment[V any](entries []entry[V], m model) segment[V] {
 	if entries[0].leaf != nil {
 		s.leaves = make([]slot[V], len(entries))
 		for i, e := range entries {
-			if e.slot != nil {
-				s.leaves[i] = *e.slot
-			} else {
-				s.leaves[i] = newSlot(e.leaf)
-			}
+			s.leaves[i] = newSlot(e.leaf)
 		}
 		return s
 	}
@@ -156,20 +151,6 @@ func makeSegment[V any](entries []entry[V], m model) segment[V] {
 		s.nodes[i].Store(e.node)
 	}
 	return s
-}
-
-// entries returns the segment's children as they are now. The caller has the node's lock.
-func (s *segment[V]) entries() []entry[V] {
-	entries := make([]entry[V], len(s.pivots))
-	for i, pivot := range s.pivots {
-		entries[i].pivot = pivot
-		if s.leaves != nil {
-			entries[i].leaf, entries[i].slot = s.leaves[i].load(), &s.leaves[i]
-		} else {
-			entries[i].node = s.nodes[i].Load()
-		}
-	}
-	return entries
 }
 
 // groupSegments packs segments into as few nodes as hold them, evenly.

@@ -57,14 +57,6 @@ func (x *Index[V]) restructure(k uint64, l *leaf[V], m merged[V]) {
 	x.counters.count(s.replaced, len(s.entries))
 }
 
-// splice replaces neighbouring children of a node by others.
-type splice[V any] struct {
-	from     step[V] // the first child replaced
-	replaced int     // so many from there, which may reach into the next segments
-	entries  []entry[V]
-	olds     []*old[V] // replaced leaves, in order
-}
-
 // patcher is what the two forms of the index do differently when leaves are replaced.
 type patcher[V any] struct {
 	config   Config
@@ -164,32 +156,6 @@ func (s step[V]) previous() (step[V], bool) {
 	return s, false
 }
 
-// into makes the nodes that replace n: the segments that the splice touches are cut anew, together with a neighbour
-// where so few children are left that one segment holds both.
-func (s splice[V]) into(n *inner[V], cfg Config) []*inner[V] {
-	t := cfg.innerTrainer()
-	first, last := s.from.seg, s.from.seg
-	entries := n.segs[first].entries()
-	for s.from.slot+s.replaced > len(entries) {
-		last++
-		entries = append(entries, n.segs[last].entries()...)
-	}
-	entries = slices.Replace(entries, s.from.slot, s.from.slot+s.replaced, s.entries...)
-	if len(s.entries) < s.replaced && len(entries) < t.retrainBound() {
-		switch {
-		case last+1 < n.count && len(entries)+len(n.segs[last+1].pivots) <= t.capacity/2:
-			last++
-			entries = append(entries, n.segs[last].entries()...)
-		case first > 0 && len(entries)+len(n.segs[first-1].pivots) <= t.capacity/2:
-			first--
-			entries = append(n.segs[first].entries(), entries...)
-		}
-	}
-	pieces := t.retrain(pivotsOf(entries), n.segs[first].model.eps == 0)
-	segs := slices.Concat(n.segs[:first], makeSegments(entries, pieces), n.segs[last+1:n.count])
-	return groupSegments(segs, cfg)
-}
-
 // climb carries the replacement of a path's last node up to where one store publishes it. The caller retires that node.
 func climb[V any](root *atomic.Pointer[inner[V]], path []step[V], nodes []*inner[V], cfg Config) change[V] {
 	var retired []*inner[V]
@@ -242,9 +208,9 @@ func joinNodes[V any](n, neighbour *inner[V], right bool, cfg Config) []*inner[V
 	if !right {
 		n, neighbour = neighbour, n
 	}
-	entries := slices.Concat(n.segs[n.count-1].entries(), neighbour.segs[0].entries())
-	pieces := cfg.innerTrainer().retrain(pivotsOf(entries), false)
-	segs := slices.Concat(n.segs[:n.count-1], makeSegments(entries, pieces), neighbour.segs[1:neighbour.count])
+	meeting := gather([]segment[V]{n.segs[n.count-1], neighbour.segs[0]}, 0, 0, nil)
+	pieces := cfg.innerTrainer().retrain(meeting.pivots, false)
+	segs := slices.Concat(n.segs[:n.count-1], meeting.segments(pieces), neighbour.segs[1:neighbour.count])
 	return groupSegments(segs, cfg)
 }
 
