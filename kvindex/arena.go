@@ -204,25 +204,22 @@ func (a *Arena) value(l *leaf[uint64], k uint64) (uint64, bool) {
 }
 
 // sealed is a leaf's buffer in order of keys. No writer can come between, so there is nothing to seal.
-func (a *Arena) sealed(l *leaf[uint64], into *[maxBuffer]write[uint64]) ([]write[uint64], uint64) {
+func (a *Arena) sealed(l *leaf[uint64], into *writes[uint64]) {
 	var b buffer[uint64]
 	s := a.written(l, &b)
 	d := b.collect(s, s.taken(), latest, whole)
-	for i, slot := range d.slots[:d.n] {
-		into[i] = write[uint64]{b.keys[slot], s.kind(int(slot)) == slotDel, b.values[slot]}
-	}
-	return into[:d.n], 0
+	into.add(&b, s, &d)
 }
 
 // patch replaces the leaf of k by leaves with its buffer's writes in them.
 func (a *Arena) patch(k uint64) error {
 	var path []step[uint64]
 	l := locate(a.root.Load(), k, &path).leaf
-	var room [maxBuffer]write[uint64]
-	writes, _ := a.sealed(l, &room)
+	var ws writes[uint64]
+	a.sealed(l, &ws)
 	t := a.config.leafTrainer()
 	var m merged[uint64]
-	m.keys, m.values = l.merge(writes)
+	m.keys, m.values, m.sum = l.merge(&ws)
 	m.pieces = t.retrain(m.keys, l.model.eps == 0)
 	at := path[len(path)-1]
 	work := patcher[uint64]{a.config, a.sealed, func(uint64, []*leaf[uint64], ...*old[uint64]) {}}

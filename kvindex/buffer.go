@@ -3,6 +3,7 @@ package kvindex
 import (
 	"math"
 	"math/bits"
+	"slices"
 	"sync/atomic"
 )
 
@@ -68,7 +69,7 @@ func (b *buffer[V]) fill(slot int, k uint64, v V, kind, version uint64) bool {
 	}
 	delta := uint8(version - b.born)
 	b.keys[slot], b.values[slot], b.deltas[slot] = k, v, delta
-	b.tags[slot] = tagOf(k, b.values[slot:slot+1], kind, delta)
+	b.tags[slot] = tagOf(k, &b.values[slot], kind, delta)
 	return true
 }
 
@@ -169,31 +170,21 @@ func (b *buffer[V]) collect(s slots, n int, version uint64, r bounds) (d delta) 
 	return d
 }
 
-// sorted is collect for all slots of a buffer whose slots have all been committed. Each key's place is how many keys come
-// before it: no branch depends on a key, where sorting random ones would take one wrong way after the other.
+// sorted is collect for all slots of a buffer whose slots have all been committed. Each key's place is how many keys are not
+// above it: no branch depends on a key, where sorting random ones would take one wrong way after the other.
 func (b *buffer[V]) sorted() (d delta) {
-	var before, order [maxBuffer]uint8
-	newest := uint8(0)
-	for j, k := range b.keys {
-		count := 0
-		for i := range j {
-			c := atLeast(k, b.keys[i]) // of equal keys the newer comes later
-			count += c
-			before[i] += uint8(1 - c)
-		}
-		before[j] = uint8(count)
-		newest = max(newest, b.deltas[j])
+	order := [maxBuffer]uint8{}
+	for i := range order {
+		order[i] = maxBuffer
 	}
-	for slot, at := range before {
-		order[at%maxBuffer] = uint8(slot)
-	}
-	for i, slot := range order {
-		if i+1 == maxBuffer || b.keys[slot%maxBuffer] != b.keys[order[i+1]%maxBuffer] {
+	ranks(&b.keys, &order)
+	for _, slot := range order {
+		if slot < maxBuffer { // otherwise a key has been written to twice
 			d.slots[d.n] = slot
 			d.n++
 		}
 	}
-	d.version = b.born + uint64(newest)
+	d.version = b.born + uint64(slices.Max(b.deltas[:]))
 	return d
 }
 

@@ -10,7 +10,7 @@ type leaf[V any] struct {
 	since  uint64                    // no write in the arrays has a later version
 	before *history[V]               // what snapshots older than since see; nil when there was none
 	at     uint64                    // offset in an arena; 0 outside one
-	sum    uint64                    // of the keys and values, for Verify
+	sum    uint64                    // contentSum of the arrays, for Verify
 }
 
 // content is a leaf's arrays, and the line over the keys.
@@ -33,12 +33,12 @@ type written[V any] struct {
 	_      [32]byte
 }
 
-// newWritten is newLeaf with a buffer of the clock's version; without a clock there is none.
-func newWritten[V any](keys []uint64, values []V, m model, clock *atomic.Uint64) *leaf[V] {
+// newWritten is newLeaf with a known sum, and a buffer of the clock's version; without a clock there is none.
+func newWritten[V any](keys []uint64, values []V, m model, sum uint64, clock *atomic.Uint64) *leaf[V] {
 	if clock == nil {
-		return newLeaf(keys, values, m)
+		return &leaf[V]{content: content[V]{m, keys, values}, sum: sum}
 	}
-	w := &written[V]{leaf: leaf[V]{content: content[V]{m, keys, values}, sum: contentSum(keys, values)}}
+	w := &written[V]{leaf: leaf[V]{content: content[V]{m, keys, values}, sum: sum}}
 	w.buffer.born = clock.Load()
 	w.leaf.buf.Store(&w.buffer)
 	return &w.leaf

@@ -36,6 +36,28 @@ func goSpot(at unsafe.Pointer, k uint64, p *spot) {
 		unsafe.Pointer(b), c.lowerBound(k), len(c.keys)}
 }
 
+// target is what a write needs of the slot of a key's leaf: the arrays, the buffer, and the window for the key.
+type target struct {
+	leaf, keys, values, buffer unsafe.Pointer
+	n                          int
+	start, width               int
+}
+
+// goAim finds the target of a key below a node.
+func goAim(node unsafe.Pointer, k uint64, t *target) { goTarget(goDescend(node, k), k, t) }
+
+// goTarget finds it in the leaf of a slot.
+func goTarget(at unsafe.Pointer, k uint64, t *target) {
+	l, c, b := (*slot[struct{}])(at).read()
+	*t = target{unsafe.Pointer(l), unsafe.Pointer(unsafe.SliceData(c.keys)), unsafe.Pointer(unsafe.SliceData(c.values)),
+		unsafe.Pointer(b), len(c.keys), c.model.start(k), int(c.model.width)}
+}
+
+// goHit returns the position of the last key of a target that is at most k, or of the window's first.
+func goHit(t *target, k uint64) int {
+	return predecessor(unsafe.Slice((*uint64)(t.keys), t.n), t.start, t.width, k)
+}
+
 // goMatches returns which of a buffer's slots have the key k: the lower bit of each one's state, of those of them in among.
 func goMatches(b unsafe.Pointer, k uint64, among uint32) (m uint32) {
 	keys := &(*buffer[struct{}])(b).keys

@@ -30,6 +30,17 @@ func ahead(at unsafe.Pointer, k uint64)
 //go:noescape
 func seek(node unsafe.Pointer, k uint64, size uintptr, p *spot) (slow unsafe.Pointer)
 
+// aim is goAim, and asks for the buffer and, where a search will come, for the keys. It may give back the slot instead. t is on
+// the stack, as in seek.
+//
+//go:noescape
+func aim(node unsafe.Pointer, k uint64, search bool, t *target) (slow unsafe.Pointer)
+
+// hit is goHit.
+//
+//go:noescape
+func hit(t *target, k uint64) int
+
 // matches is goMatches.
 //
 //go:noescape

@@ -53,6 +53,28 @@ two: \
 	SBBQ $-1, DX; \
 one:
 
+// POSITION leaves in DX the position of the last key that is at most BX, or of the window's first, after READ.
+#define POSITION(wide, wide1, wide2, wide3, found) \
+	CMPQ    R9, $18; \
+	JNE     wide; \
+	LEAQ    (R8)(DX*8), R9; \
+	XORL    AX, AX; \
+	ATLEAST(48(R9), AX); \
+	ATLEAST(96(R9), AX); \
+	LEAQ    (AX)(AX*2), AX; \
+	ADDQ    AX, AX; \
+	MOVQ    AX, CX; \
+	ATLEAST(16(R9)(AX*8), CX); \
+	ATLEAST(32(R9)(AX*8), CX); \
+	ADDQ    CX, CX; \
+	SUBQ    AX, CX; \
+	ADDQ    CX, DX; \
+	ATLEAST(8(R9)(CX*8), DX); \
+	JMP     found; \
+wide: \
+	WINDOW(wide1, wide2, wide3) \
+found:
+
 // DESCEND leaves in DI the slot of the leaf of BX below the node SI. While the pivots are on their way it asks for the slot
 // that a line without error leads to: the fourth of the window, or the fifth where half a position was rounded off.
 #define DESCEND(level, above, wide, wide1, wide2, wide3, below, done) \
@@ -132,28 +154,6 @@ done: \
 	LEAQ    8(DX), AX; \
 	IMULQ   AX, CX; \
 	PREFETCHT0 (SI)(CX*1)
-
-// POSITION leaves in DX the position of the last key that is at most BX, or of the window's first, after READ.
-#define POSITION(wide, wide1, wide2, wide3, found) \
-	CMPQ    R9, $18; \
-	JNE     wide; \
-	LEAQ    (R8)(DX*8), R9; \
-	XORL    AX, AX; \
-	ATLEAST(48(R9), AX); \
-	ATLEAST(96(R9), AX); \
-	LEAQ    (AX)(AX*2), AX; \
-	ADDQ    AX, AX; \
-	MOVQ    AX, CX; \
-	ATLEAST(16(R9)(AX*8), CX); \
-	ATLEAST(32(R9)(AX*8), CX); \
-	ADDQ    CX, CX; \
-	SUBQ    AX, CX; \
-	ADDQ    CX, DX; \
-	ATLEAST(8(R9)(CX*8), DX); \
-	JMP     found; \
-wide: \
-	WINDOW(wide1, wide2, wide3) \
-found:
 
 // MATCHES leaves in m two bits for each slot of the buffer b, of which the lower one is set where the slot's key is BX: the
 // place of its state's lower bit. It compares halves of keys, as the oldest processors can, and packs what comes out.
@@ -318,6 +318,51 @@ slow:
 	MOVQ  DI, slow+32(FP)
 	RET
 
+// func aim(node unsafe.Pointer, k uint64, search bool, t *target) (slow unsafe.Pointer)
+TEXT ·aim(SB), NOSPLIT, $0-40
+	MOVQ node+0(FP), SI
+	MOVQ k+8(FP), BX
+	DESCEND(level, above, wide, wide1, wide2, wide3, below, done)
+	READ(slow)
+	MOVQ  t+24(FP), R11
+	TESTQ R10, R10
+	JZ    unbuffered
+	PREFETCHT0 (R10)
+	PREFETCHT0 64(R10)
+	PREFETCHT0 128(R10)
+	PREFETCHT0 192(R10)
+	PREFETCHT0 256(R10)
+unbuffered:
+	CMPB  search+16(FP), $0
+	JEQ   blind
+	PREFETCHT0 48(R8)(DX*8)
+	PREFETCHT0 96(R8)(DX*8)
+blind:
+	MOVQ  R12, target_leaf(R11)
+	MOVQ  R8, target_keys(R11)
+	MOVQ  SI, target_values(R11)
+	MOVQ  R10, target_buffer(R11)
+	MOVQ  DX, target_start(R11)
+	MOVQ  R9, target_width(R11)
+	ADDQ  R9, CX
+	MOVQ  CX, target_n(R11)
+	MOVQ  R13, slow+32(FP)
+	RET
+slow:
+	MOVQ  DI, slow+32(FP)
+	RET
+
+// func hit(t *target, k uint64) int
+TEXT ·hit(SB), NOSPLIT, $0-24
+	MOVQ t+0(FP), DI
+	MOVQ k+8(FP), BX
+	MOVQ target_keys(DI), R8
+	MOVQ target_start(DI), DX
+	MOVQ target_width(DI), R9
+	POSITION(wide, wide1, wide2, wide3, found)
+	MOVQ DX, ret+16(FP)
+	RET
+
 // func ahead(at unsafe.Pointer, k uint64)
 TEXT ·ahead(SB), NOSPLIT, $0-16
 	MOVQ at+0(FP), DI
@@ -354,4 +399,56 @@ lines:
 	ADDQ $64, AX
 	SUBQ $64, CX
 	JGT  lines
+	RET
+
+// func places(m *model, keys []uint64, of *[maxBuffer]uint64, n int, at *[maxBuffer]int)
+TEXT ·places(SB), NOSPLIT, $0-56
+	MOVQ m+0(FP), DI
+	MOVQ keys_base+8(FP), R8
+	MOVQ of+32(FP), R12
+	MOVQ at+48(FP), SI
+	XORL R13, R13
+	CMPW model_width(DI), $0
+	JEQ  empty
+	CMPQ n+40(FP), $0
+	JEQ  empty
+next:
+	MOVQ (R12), BX
+	START(model_origin(DI), model_slope(DI), model_limit(DI))
+	MOVWLZX model_width(DI), R9
+	POSITION(wide, wide1, wide2, wide3, found)
+	CMPQ (R8)(DX*8), BX
+	ADCQ $0, DX
+	MOVQ DX, (SI)
+	ADDQ $8, SI
+	ADDQ $8, R12
+	DECQ n+40(FP)
+	JNZ  next
+empty:
+	RET
+
+// func proven(m *model, keys []uint64) int
+TEXT ·proven(SB), NOSPLIT, $0-40
+	MOVQ m+0(FP), DI
+	MOVQ keys_base+8(FP), R8
+	MOVQ keys_len+16(FP), R12
+	XORL R13, R13
+	MOVQ model_origin(DI), R9
+	MOVQ model_slope(DI), R11
+	MOVWLZX model_width(DI), R10
+	DECQ R10
+	MOVL $1, SI
+next:
+	CMPQ SI, R12
+	JGE  done
+	MOVQ (R8)(SI*8), BX
+	START(R9, R11, model_limit(DI))
+	NOTQ DX
+	ADDQ SI, DX // the key's place, less 1 and less the window's beginning
+	CMPQ DX, R10
+	JCC  done
+	INCQ SI
+	JMP  next
+done:
+	MOVQ SI, ret+32(FP)
 	RET

@@ -21,6 +21,13 @@ func seek(node unsafe.Pointer, k uint64, _ uintptr, p *spot) (slow unsafe.Pointe
 	return nil
 }
 
+func aim(node unsafe.Pointer, k uint64, _ bool, t *target) (slow unsafe.Pointer) {
+	goAim(node, k, t)
+	return nil
+}
+
+func hit(t *target, k uint64) int { return goHit(t, k) }
+
 func matches(b unsafe.Pointer, k uint64, among uint32) uint32 { return goMatches(b, k, among) }
 
 // ahead does nothing: asking for memory is an instruction that Go has no name for.

@@ -87,12 +87,11 @@ func fit(keys []uint64, s slopes, eps int) (model, int) {
 	m := model{slope: s.mid(), width: uint16(2*eps + 2), eps: uint16(eps)}
 	m.limit = uint16(n) - m.width
 	first := keys[0]
-	least, most := int64(0), int64(0)
-	for i, k := range keys { // residuals with 32 fraction bits; the first is 0
-		hi, lo := bits.Mul64(k-first, m.slope)
-		r := int64(i)<<32 - int64(hi<<32|lo>>32)
-		least, most = min(least, r), max(most, r)
+	p, ok := paceOf(m.slope, keys[n-1]-first)
+	if !ok {
+		return model{}, 0
 	}
+	least, most := spread(keys, &p)
 	// Half a position less, since start rounds down: windows begin at slope * (k - first) - late.
 	late := int64(eps)<<32 + 1<<31 - (least+most)/2
 	if late < 0 || uint64(late>>32) >= m.slope {
@@ -109,14 +108,8 @@ func fit(keys []uint64, s slopes, eps int) (model, int) {
 // proven returns how many leading keys, and keys below them, the model gives the right window for: one that holds the key
 // and, as a key before it may be asked for, the position before.
 func (m *model) proven(keys []uint64) int {
-	line, most := *m, uint64(m.width)-1 // i-1-start is at least 0 and less than that
-	if len(keys) > 0 && line.start(keys[0]) > 0 {
+	if len(keys) > 0 && m.start(keys[0]) > 0 {
 		return 0
 	}
-	for i := 1; i < len(keys); i++ {
-		if uint64(i-1-line.start(keys[i])) >= most {
-			return i
-		}
-	}
-	return len(keys)
+	return proven(m, keys)
 }

@@ -2,16 +2,25 @@ package kvindex
 
 import "sync/atomic"
 
-// write is one key's last write of a buffer.
-type write[V any] struct {
-	key     uint64
-	deleted bool
-	value   V
+// writes are the last write to each key of a buffer, in order of keys.
+type writes[V any] struct {
+	n       int
+	version uint64 // of the newest
+	keys    [maxBuffer]uint64
+	values  [maxBuffer]V
+	deleted [maxBuffer]bool
 }
 
-// sealed ends the writing to a leaf and returns its buffer's effect in order of keys, in the caller's array. The caller has
-// the lock of the leaf's node.
-func (x *Index[V]) sealed(l *leaf[V], into *[maxBuffer]write[V]) (ws []write[V], version uint64) {
+// add puts the writes of a buffer in order.
+func (ws *writes[V]) add(b *buffer[V], s slots, d *delta) {
+	for i, slot := range d.slots[:d.n] {
+		ws.keys[i], ws.values[i], ws.deleted[i] = b.keys[slot], b.values[slot], s.kind(int(slot)) == slotDel
+	}
+	ws.n, ws.version = d.n, d.version
+}
+
+// sealed ends the writing to a leaf and gives its buffer's effect. The caller has the lock of the leaf's node.
+func (x *Index[V]) sealed(l *leaf[V], into *writes[V]) {
 	b := l.buf.Load()
 	if b == nil { // to stop writers who have seen the leaf and not yet given it one
 		b = &buffer[V]{born: x.version.Load()}
@@ -24,56 +33,47 @@ func (x *Index[V]) sealed(l *leaf[V], into *[maxBuffer]write[V]) (ws []write[V],
 	} else {
 		d = b.collect(s, maxBuffer, latest, whole)
 	}
-	for i, slot := range d.slots[:d.n] {
-		into[i] = write[V]{b.keys[slot], s.kind(int(slot)) == slotDel, b.values[slot]}
-	}
-	return into[:d.n], d.version
+	into.add(b, s, &d)
 }
 
-// merge applies writes to a leaf's arrays. Where the keys stay as they are, the result shares the leaf's array of them.
-func (l *leaf[V]) merge(writes []write[V]) (keys []uint64, values []V) {
+// merge applies writes to a leaf's arrays. Where the keys stay as they are, the result shares the leaf's array of them. The sum
+// is the leaf's, changed by what is written, so that what went wrong in an array before is still seen afterwards.
+func (l *leaf[V]) merge(ws *writes[V]) (keys []uint64, values []V, sum uint64) {
 	var at [maxBuffer]int
-	added, removed := 0, 0
-	for i, w := range writes {
-		at[i] = l.lowerBound(w.key)
-		exists := at[i] < len(l.keys) && l.keys[at[i]] == w.key
-		switch {
-		case exists && w.deleted:
-			removed++
-		case !exists && !w.deleted:
-			added++
+	places(&l.model, l.keys, &ws.keys, ws.n, &at)
+	var g gaps
+	same := true
+	sum = l.sum
+	for i, k := range ws.keys[:ws.n] {
+		put, out := 1, 0
+		if at[i] < len(l.keys) && l.keys[at[i]] == k {
+			sum -= pairSum(k, &l.values[at[i]])
+			out = 1
 		}
+		if ws.deleted[i] {
+			put = 0
+		} else {
+			sum += pairSum(k, &ws.values[i])
+		}
+		g.add(at[i], put, out)
+		same = same && put == out
 	}
-	if added+removed == 0 {
-		return l.keys, l.updated(writes)
+	if same {
+		return l.keys, l.updated(ws, &at), sum
 	}
-	keys = make([]uint64, len(l.keys)+added-removed)
-	values = make([]V, len(keys))
-	from, to := 0, 0
-	for i, w := range writes {
-		for ; from < at[i]; from++ { // a few at a time: to call copy takes longer
-			keys[to], values[to] = l.keys[from], l.values[from]
-			to++
-		}
-		if !w.deleted {
-			keys[to], values[to] = w.key, w.value
-			to++
-		}
-		if from < len(l.keys) && l.keys[from] == w.key {
-			from++
-		}
-	}
-	copy(keys[to:], l.keys[from:])
-	copy(values[to:], l.values[from:])
-	return keys, values
+	g.add(len(l.keys), 0, 0)
+	keys, values = make([]uint64, g.to), make([]V, g.to)
+	weave(keys, l.keys, &ws.keys, &g)
+	weave(values, l.values, &ws.values, &g)
+	return keys, values, sum
 }
 
 // updated is a copy of the values with writes to keys that are there.
-func (l *leaf[V]) updated(writes []write[V]) []V {
+func (l *leaf[V]) updated(ws *writes[V], at *[maxBuffer]int) []V {
 	values := clone(l.values)
-	for _, w := range writes {
-		if i, exists := l.find(w.key); exists {
-			values[i] = w.value
+	for i := range ws.n {
+		if !ws.deleted[i] {
+			values[at[i]] = ws.values[i]
 		}
 	}
 	return values
@@ -83,6 +83,7 @@ func (l *leaf[V]) updated(writes []write[V]) []V {
 type merged[V any] struct {
 	keys    []uint64
 	values  []V
+	sum     uint64 // contentSum of them
 	pieces  []piece
 	version uint64         // of the newest write
 	clock   *atomic.Uint64 // where leaves get buffers at once: what gives the version
@@ -91,7 +92,7 @@ type merged[V any] struct {
 // leaves makes the leaves. The first takes the place of what was there, so its routing key is given.
 func (m merged[V]) leaves(pivot uint64) []entry[V] {
 	if len(m.pieces) == 1 {
-		return []entry[V]{{pivot: pivot, leaf: newWritten(m.keys, m.values, m.pieces[0].model, m.clock)}}
+		return []entry[V]{{pivot: pivot, leaf: newWritten(m.keys, m.values, m.pieces[0].model, m.sum, m.clock)}}
 	}
 	entries := make([]entry[V], 0, len(m.pieces))
 	from := 0
@@ -100,7 +101,8 @@ func (m merged[V]) leaves(pivot uint64) []entry[V] {
 		if from > 0 {
 			pivot = m.keys[from]
 		}
-		l := newWritten(clone(m.keys[from:to]), clone(m.values[from:to]), p.model, m.clock)
+		keys, values := clone(m.keys[from:to]), clone(m.values[from:to])
+		l := newWritten(keys, values, p.model, contentSum(keys, values), m.clock)
 		entries = append(entries, entry[V]{pivot: pivot, leaf: l})
 		from = to
 	}
@@ -121,10 +123,10 @@ func (x *Index[V]) patch(k uint64, l *leaf[V], clock *atomic.Uint64) {
 		n.mu.Unlock()
 		return
 	}
-	var room [maxBuffer]write[V]
-	writes, version := x.sealed(l, &room)
-	m := merged[V]{version: version, clock: clock}
-	m.keys, m.values = l.merge(writes)
+	var ws writes[V]
+	x.sealed(l, &ws)
+	m := merged[V]{version: ws.version, clock: clock}
+	m.keys, m.values, m.sum = l.merge(&ws)
 	t := x.config.leafTrainer()
 	same := len(m.keys) > 0 && len(l.keys) > 0 && &m.keys[0] == &l.keys[0]
 	if same {
@@ -137,8 +139,8 @@ func (x *Index[V]) patch(k uint64, l *leaf[V], clock *atomic.Uint64) {
 		x.restructure(k, l, m)
 		return
 	}
-	next := newWritten(m.keys, m.values, m.pieces[0].model, clock)
-	x.preserve(version, []*leaf[V]{next}, &old[V]{0, l})
+	next := newWritten(m.keys, m.values, m.pieces[0].model, m.sum, clock)
+	x.preserve(m.version, []*leaf[V]{next}, &old[V]{0, l})
 	seg.leaves[i].set(next)
 	n.mu.Unlock()
 	x.counters.patches.Add(1)

@@ -174,6 +174,13 @@ func lookupsAgree[V any](t *testing.T, seed uint64, value func(uint64) V) {
 				require.Nil(t, seek(unsafe.Pointer(root), k, unsafe.Sizeof(*at), &p))
 				goSeek(unsafe.Pointer(root), k, &goP)
 				require.Equal(t, goP, p)
+				var aimed, goAimed target
+				require.Nil(t, aim(unsafe.Pointer(root), k, k%2 == 0, &aimed))
+				goAim(unsafe.Pointer(root), k, &goAimed)
+				require.Equal(t, goAimed, aimed)
+				if aimed.n > 0 {
+					require.Equal(t, goHit(&aimed, k), hit(&aimed, k), "key %d", k)
+				}
 				if at != nil {
 					require.Equal(t, value(k), *at)
 				}

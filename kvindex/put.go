@@ -13,10 +13,9 @@ func (x *Index[V]) Delete(k uint64) (old V, deleted bool) {
 
 // putting writes, and tells what was there before.
 func (x *Index[V]) putting(k uint64, v V, kind uint64) (old V, existed bool) {
+	var t target
 	for {
-		s := x.tree().descend(k)
-		s.ahead(k)
-		l, c, b := s.read()
+		l, b := x.tree().aim(k, true, &t)
 		slot, ok := x.append(l, b, k, v, kind)
 		if !ok {
 			continue
@@ -27,7 +26,7 @@ func (x *Index[V]) putting(k uint64, v V, kind uint64) (old V, existed bool) {
 		case was == slotPut:
 			old, existed = b.values[at], true
 		case was == slotFree:
-			old, existed = c.search(k)
+			old, existed = hitOf[V](&t, k)
 		}
 		x.full(k, l, slot)
 		return old, existed
@@ -36,8 +35,9 @@ func (x *Index[V]) putting(k uint64, v V, kind uint64) (old V, existed bool) {
 
 // PutBlind sets the value of k without looking what it was, which saves a search. It panics after Close.
 func (x *Index[V]) PutBlind(k uint64, v V) {
+	var t target
 	for {
-		l, _, b := x.tree().descend(k).read()
+		l, b := x.tree().aim(k, false, &t)
 		if slot, ok := x.append(l, b, k, v, slotPut); ok {
 			x.full(k, l, slot)
 			return
@@ -52,7 +52,6 @@ func (x *Index[V]) append(l *leaf[V], b *buffer[V], k uint64, v V, kind uint64) 
 		x.attach(k, l)
 		return 0, false
 	}
-	b.fetch()
 	slot, ok = b.reserve(x.config.BufferCapacity)
 	// The version is read after the slot is reserved, so that a snapshot that finds the slot unreserved knows that
 	// whatever comes to it will be newer than the snapshot.

@@ -60,7 +60,7 @@ func (x *Index[V]) restructure(k uint64, l *leaf[V], m merged[V]) {
 // patcher is what the two forms of the index do differently when leaves are replaced.
 type patcher[V any] struct {
 	config   Config
-	sealed   func(l *leaf[V], into *[maxBuffer]write[V]) (writes []write[V], version uint64) // ends writing to a leaf
+	sealed   func(l *leaf[V], into *writes[V]) // ends writing to a leaf
 	preserve func(version uint64, leaves []*leaf[V], olds ...*old[V])
 }
 
@@ -115,14 +115,18 @@ func shrunk[V any](l *leaf[V], keys []uint64, t trainer) bool {
 
 // joined seals a neighbour and puts its keys after or before those of m.
 func (x patcher[V]) joined(m merged[V], neighbour *leaf[V], right bool) merged[V] {
-	var room [maxBuffer]write[V]
-	writes, version := x.sealed(neighbour, &room)
-	keys, values := neighbour.merge(writes)
-	version = max(version, m.version)
+	var ws writes[V]
+	x.sealed(neighbour, &ws)
+	keys, values, sum := neighbour.merge(&ws)
+	m.sum += sum
+	m.version = max(ws.version, m.version)
+	m.pieces = nil
 	if right {
-		return merged[V]{slices.Concat(m.keys, keys), slices.Concat(m.values, values), nil, version, m.clock}
+		m.keys, m.values = slices.Concat(m.keys, keys), slices.Concat(m.values, values)
+	} else {
+		m.keys, m.values = slices.Concat(keys, m.keys), slices.Concat(values, m.values)
 	}
-	return merged[V]{slices.Concat(keys, m.keys), slices.Concat(values, m.values), nil, version, m.clock}
+	return m
 }
 
 // pivot is the routing key of a step's child.

@@ -175,11 +175,7 @@ func halves(keys []uint64) slopes {
 		return slopes{}
 	}
 	shift := max(bits.Len64(keys[n-1]-keys[0])+bits.Len(maxCapacity/2)-64, 0) // keeps the sums within 64 bits
-	var lower, upper uint64
-	for i := range half {
-		lower += (keys[i] - keys[0]) >> shift
-		upper += (keys[n-half+i] - keys[0]) >> shift
-	}
+	lower, upper := sumOver(keys[:half], keys[0], uint64(shift)), sumOver(keys[n-half:], keys[0], uint64(shift))
 	slope := ratio((upper-lower)/uint64(half), int64(n-half)) >> shift
 	return slopes{slope, slope}
 }

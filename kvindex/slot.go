@@ -101,6 +101,26 @@ func (n *inner[V]) seek(k uint64) (l *leaf[V], keys []uint64, values []V, b *buf
 	return (*leaf[V])(p.leaf), keys, values, (*buffer[V])(p.buffer)
 }
 
+// aim finds what a write of k needs. It asks for the memory that will be written, and that of a search for k if one comes.
+func (n *inner[V]) aim(k uint64, search bool, t *target) (l *leaf[V], b *buffer[V]) {
+	if at := aim(unsafe.Pointer(n), k, search, t); at != nil {
+		goTarget(at, k, t)
+	}
+	return (*leaf[V])(t.leaf), (*buffer[V])(t.buffer)
+}
+
+// hitOf looks for k in the arrays of its target.
+func hitOf[V any](t *target, k uint64) (value V, ok bool) {
+	if t.n == 0 {
+		return value, false
+	}
+	i := uintptr(hit(t, k))
+	if *(*uint64)(unsafe.Add(t.keys, 8*i)) != k {
+		return value, false
+	}
+	return *(*V)(unsafe.Add(t.values, i*unsafe.Sizeof(value))), true
+}
+
 // search is the part of inner.find that comes after descend. It does not wait for the value.
 func (s *slot[V]) search(k uint64) (value *V, slow bool) {
 	at, slot := search(unsafe.Pointer(s), k, unsafe.Sizeof(*value))
@@ -111,12 +131,6 @@ func (s *slot[V]) search(k uint64) (value *V, slow bool) {
 func (b *buffer[V]) matches(k uint64, among uint32) uint32 {
 	return matches(unsafe.Pointer(b), k, among)
 }
-
-// fetch asks for the buffer. A write to a slot whose line is not there would hold up the commit, which waits for it.
-func (b *buffer[V]) fetch() { fetch(unsafe.Pointer(b), min(unsafe.Sizeof(*b), fetched)) }
-
-// fetched is how much of a buffer is asked for, in bytes: all where values are words.
-const fetched = 320
 
 // fetch asks for the arrays.
 func (c *content[V]) fetch() {

@@ -221,7 +221,7 @@ func (v verifier[V]) buffer(buf *buffer[V], b bounds, at string) error {
 		case kind == slotFree || kind == slotDead:
 		case buf.version(i) > now:
 			return mismatch(at, "slot %d of the buffer has version %d, the index is at %d", i, buf.version(i), now)
-		case buf.tags[i] != tagOf(buf.keys[i], buf.values[i:i+1], kind, buf.deltas[i]):
+		case buf.tags[i] != tagOf(buf.keys[i], &buf.values[i], kind, buf.deltas[i]):
 			return mismatch(at, "slot %d of the buffer has changed", i)
 		case buf.keys[i] < b.least || buf.keys[i] > b.most:
 			return mismatch(at, "slot %d of the buffer has key %d, outside %d to %d", i, buf.keys[i], b.least, b.most)
