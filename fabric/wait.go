@@ -55,8 +55,9 @@ func (w *waiter) dismiss() {
 	}
 }
 
-// wait calls take until it gives something, or the wait was dismissed, and then gives nothing. Between calls it sleeps, if sleep says that it may: libfabric's descriptors say
-// only that something happened since somebody last looked, and by trywait whether there is anything to look at.
+// wait calls take until it gives something; or until the wait was dismissed, and then it gives nothing. Between calls it sleeps,
+// if sleep says that it may: libfabric's descriptors say only that something happened since somebody last looked, and by trywait
+// whether there is anything to look at.
 func (w *waiter) wait(ctx context.Context, take func() (int, error), sleep func() bool) (int, error) {
 	stop := context.AfterFunc(ctx, w.wake)
 	defer stop()
