@@ -33,6 +33,11 @@ func weave[T any](to, from []T, written *[maxBuffer]T, g *gaps) {
 		weaveWords(asWords(to), asWords(from), (*[maxBuffer]uint64)(unsafe.Pointer(written)), g)
 		return
 	}
+	weaveAny(to, from, written, g)
+}
+
+// weaveAny is weave for elements of any type.
+func weaveAny[T any](to, from []T, written *[maxBuffer]T, g *gaps) {
 	for i, gap := range g.each[:g.n] {
 		copy(to[:gap.n], from)
 		to, from = to[gap.n:], from[gap.n+gap.out:]

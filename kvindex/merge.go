@@ -73,15 +73,7 @@ func goRanks(keys *[maxBuffer]uint64, order *[maxBuffer]uint8) {
 	}
 }
 
-// goWeaveWords is weave.
+// goWeaveWords is weaveAny for words.
 func goWeaveWords(to, from []uint64, written *[maxBuffer]uint64, g *gaps) {
-	for i := range g.n {
-		gap := &g.each[i]
-		copy(to[:gap.n], from)
-		to, from = to[gap.n:], from[gap.n+gap.out:]
-		if gap.put > 0 {
-			to[0] = written[i]
-			to = to[1:]
-		}
-	}
+	weaveAny(to, from, written, g)
 }
