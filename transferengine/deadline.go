@@ -8,21 +8,26 @@ import (
 
 // watch ends the transfers whose deadline has passed, and returns how many.
 func (w *worker) watch() (ended int) {
-	switch {
-	case w.underWay() == 0:
-		w.due = 0
-	case w.nano >= w.due:
+	if w.due != 0 && w.nano >= w.due {
 		return w.expire()
 	}
 	return 0
 }
 
+// dueBy has the deadlines looked at no later than one of them. That of a transfer that ended in time stays, so that those of
+// many short ones are not reckoned again and again.
+func (w *worker) dueBy(deadline int64) {
+	if w.due == 0 || deadline < w.due {
+		w.due, w.dueAt = deadline, w.now.Add(time.Duration(deadline-w.nano))
+	}
+}
+
 // orDue is when the worker must be called again: at the next deadline, or before.
 func (w *worker) orDue(next time.Time) time.Time {
-	if w.due == 0 || !next.IsZero() && next.UnixNano() <= w.due {
+	if w.due == 0 || w.underWay() == 0 || !next.IsZero() && next.Before(w.dueAt) {
 		return next
 	}
-	return w.now.Add(time.Duration(w.due - w.nano))
+	return w.dueAt
 }
 
 // expire ends the transfers whose deadline has passed. Operations that the rail still has can only be had back by giving up
@@ -37,8 +42,8 @@ func (w *worker) expire() (ended int) {
 			w.stats.deadlinesMissed.Add(1)
 			w.miss(s)
 			ended++
-		case w.due == 0 || s.deadline < w.due:
-			w.due = s.deadline
+		default:
+			w.dueBy(s.deadline)
 		}
 	}
 	return ended

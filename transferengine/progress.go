@@ -136,7 +136,7 @@ func (p *progress) leave() {
 	case p.stopping.Load():
 		p.vacate()
 	case ready && p.cold.call():
-	default:
+	case p.hot.length.Load() > 0 || p.asleep.Load():
 		p.handOver(unfinished, due)
 	}
 }

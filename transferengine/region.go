@@ -29,6 +29,7 @@ type Region struct {
 	engine       *Engine
 	mem          []byte // keeps the memory alive
 	registration rail.Registration
+	localKey     uint64
 	descriptor   Descriptor
 	uses         atomic.Int64 // transfers in flight that use it; far below zero once it is closed
 }
@@ -53,7 +54,7 @@ func (e *Engine) Register(memory []byte, access Access) (*Region, error) {
 	if err != nil {
 		return fail(err)
 	}
-	r := &Region{engine: e, mem: memory, registration: registration}
+	r := &Region{engine: e, mem: memory, registration: registration, localKey: registration.LocalKey()}
 	if err := r.life.Init("region", &e.life, registration.Close); err != nil {
 		_ = registration.Close() // the engine began to close meanwhile, which is the error to report
 		return fail(err)
@@ -99,11 +100,16 @@ func (r *Region) Close() error {
 
 // hold keeps the region open for one transfer.
 func (r *Region) hold() error {
-	if r.uses.Add(1) <= 0 {
-		r.uses.Add(-1)
-		return fmt.Errorf("%v: %w", r, net.ErrClosed)
+	if r.uses.Add(1) > 0 {
+		return nil
 	}
-	return nil
+	return r.refuse()
+}
+
+// refuse takes back what hold has counted. It is apart so that hold can be inlined.
+func (r *Region) refuse() error {
+	r.uses.Add(-1)
+	return fmt.Errorf("%v: %w", r, net.ErrClosed)
 }
 
 // release ends what hold began.

@@ -269,17 +269,22 @@ func (e *Engine) layOut(p *plan, kind rail.OpKind, local *Region, remote *Descri
 	p.maxLength, p.ordered = e.worker.caps.MaxLength, e.worker.caps.Ordered
 	p.empty, p.remote, p.remoteKey = remote.base, remote.base, remote.keys[0]
 	if local != nil {
-		p.local, p.localKey = local.descriptor.base, local.registration.LocalKey()
+		p.local, p.localKey = local.descriptor.base, local.localKey
 	}
 	return nil
 }
 
 // checkRange checks that length bytes from the offset on lie within limit bytes.
 func checkRange(what string, offset, length, limit uint64) error {
-	if offset > limit || length > limit-offset {
-		return fmt.Errorf("%s: %d bytes from %d on are beyond its %d: %w", what, length, offset, limit, syscall.EFAULT)
+	if offset <= limit && length <= limit-offset {
+		return nil
 	}
-	return nil
+	return rangeError(what, offset, length, limit)
+}
+
+// rangeError is apart so that checkRange can be inlined.
+func rangeError(what string, offset, length, limit uint64) error {
+	return fmt.Errorf("%s: %d bytes from %d on are beyond its %d: %w", what, length, offset, limit, syscall.EFAULT)
 }
 
 // checkPages checks that every page lies within limit bytes. Those of the largest number reach farthest.

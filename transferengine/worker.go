@@ -31,7 +31,8 @@ type worker struct {
 
 	now         time.Time // of this turn
 	nano        int64     // the same, in nanoseconds since 1970
-	due         int64     // no deadline is missed before; 0 if there is none
+	due         int64     // no deadline is missed before, and a look at them all is due then; 0 if there is none
+	dueAt       time.Time // the same
 	closing     bool      // peers are given up as they appear
 	outstanding int       // operations that the rail has
 	partial     *Transfer // some of whose targets wait for slots
@@ -196,9 +197,7 @@ func (w *worker) beginWith(t *Transfer, peer *Peer, p *plan) {
 	s := &w.slots[w.free[len(w.free)-1]]
 	w.free = w.free[:len(w.free)-1]
 	s.transfer, s.plan, s.path, s.deadline = t, p, peer.path, w.nano+int64(t.timeout)
-	if w.due == 0 || s.deadline < w.due {
-		w.due = s.deadline
-	}
+	w.dueBy(s.deadline)
 	w.enqueue(s)
 }
 

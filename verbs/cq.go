@@ -267,15 +267,15 @@ func (cq *CQ) PollSpin(wcs []WC, spin time.Duration) (int, error) {
 	if err := cq.life.Enter(); err != nil {
 		return 0, err
 	}
-	defer cq.life.Exit()
-	if len(wcs) == 0 {
-		return 0, nil
+	n := 0
+	if len(wcs) > 0 {
+		n = cPollCQ(cq.ptr, wcs, uint32(min(max(spin, 0), MaxSpin)))
 	}
-	n := cPollCQ(cq.ptr, wcs, uint32(min(max(spin, 0), MaxSpin)))
+	cq.life.Exit()
 	if n < 0 {
 		return 0, &Error{Op: "ibv_poll_cq", Err: syscall.Errno(-n)}
 	}
-	if n == 0 && cq.failed.Load() {
+	if n == 0 && len(wcs) > 0 && cq.failed.Load() {
 		return 0, ErrCQFailed
 	}
 	return n, nil

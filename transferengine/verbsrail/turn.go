@@ -29,11 +29,16 @@ func (r *Rail) Turn(now time.Time, events []rail.Event) (n int, next time.Time) 
 	// What Spin or Arm found empty may be looked at again by the next turn, unless peers are about to be judged by it.
 	r.emptied = r.emptied && r.wcEnd > 0 && !watching
 	more := r.poll()
-	r.handshake.Turn(now)
+	calling := r.handshake.Calling()
+	if calling {
+		r.handshake.Turn(now)
+	}
 	if watching {
 		r.watch()
 	}
-	next = liveness.Earlier(r.handshake.Next(), r.vigil.Next())
+	if next = r.vigil.Next(); calling {
+		next = liveness.Earlier(next, r.handshake.Next())
+	}
 	if len(r.dying) > 0 {
 		next = liveness.Earlier(next, r.reap())
 	}

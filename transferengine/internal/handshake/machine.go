@@ -274,6 +274,9 @@ func (m *Machine[A, H]) Turn(now time.Time) {
 	}
 }
 
+// Calling tells whether Turn may have something to do at some time.
+func (m *Machine[A, H]) Calling() bool { return len(m.pending) > 0 }
+
 // Next is when Turn has something to do, the zero time if never.
 func (m *Machine[A, H]) Next() (t time.Time) {
 	for _, e := range m.pending {

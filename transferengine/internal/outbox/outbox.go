@@ -21,7 +21,10 @@ type Outbox struct {
 
 // Begin starts a turn with the events that the last one had no room for.
 func (o *Outbox) Begin(events []rail.Event) {
-	o.events = events
+	o.events, o.filled = events, 0
+	if !o.Holding() {
+		return
+	}
 	o.filled = copy(events, o.held[o.heldAt:])
 	if o.heldAt += o.filled; o.heldAt == len(o.held) {
 		o.held, o.heldAt = o.held[:0], 0
