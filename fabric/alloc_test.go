@@ -3,6 +3,7 @@
 package fabric_test
 
 import (
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -21,6 +22,7 @@ func TestPostingAndPollingAllocateNothing(t *testing.T) {
 		closeAtEnd(t, template)
 		a.post(a.ep.Write, []fabric.Op{to.at(fabric.Op{ID: 9, NumSeg: 1}, 0)}, []fabric.Seg{from.Seg(0, 1)}, b) // connects
 		a.complete(9, b)
+		var word atomic.Uint64
 		require.Zero(t, testing.AllocsPerRun(100, func() {
 			var ops [4]fabric.Op
 			var segs [4]fabric.Seg
@@ -37,7 +39,7 @@ func TestPostingAndPollingAllocateNothing(t *testing.T) {
 			more, got, errPoll := a.ep.PostPoll(fabric.OpWrite, ops[2:], segs[2:], completions[:], fabric.MaxSpin)
 			posted, errPost := template.Post(patches[:])
 			for got < 6 {
-				n, errA := a.cq.PollSpin(completions[:], fabric.MaxSpin)
+				n, errA := a.cq.PollSpinWhile(completions[:], fabric.MaxSpin, &word, 0)
 				_, errB := b.cq.Poll(completions[:])
 				if errA != nil || errB != nil || errWrite != nil || errPost != nil || errPoll != nil || sent+more != 4 || posted != 2 {
 					panic("posting failed")

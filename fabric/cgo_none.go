@@ -119,6 +119,7 @@ func cSignalCQ(unsafe.Pointer) error                                            
 func cTryWaitCQ(unsafe.Pointer) bool                                                   { return false }
 func cFailure(unsafe.Pointer, uint32, *failure) bool                                   { return false }
 func cPollCQ(unsafe.Pointer, []Completion, uint32) int                                 { return 0 }
+func cPollCQWhile(unsafe.Pointer, []Completion, uint32, *atomic.Uint64, uint64) int    { return 0 }
 func cWaitCQ(unsafe.Pointer, []Completion, time.Duration) int                          { return 0 }
 func cPost(unsafe.Pointer, OpKind, []Op, []Seg) (int, int)                             { return 0, 0 }
 func cPostPoll(unsafe.Pointer, OpKind, []Op, []Seg, []Completion, uint32, *postPolled) {}

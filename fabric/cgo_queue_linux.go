@@ -4,6 +4,8 @@ package fabric
 
 // #cgo noescape weft_fi_cq_poll
 // #cgo nocallback weft_fi_cq_poll
+// #cgo noescape weft_fi_cq_poll_while
+// #cgo nocallback weft_fi_cq_poll_while
 // #cgo noescape weft_fi_post
 // #cgo nocallback weft_fi_post
 // #cgo noescape weft_fi_post_poll
@@ -16,6 +18,7 @@ package fabric
 import "C"
 
 import (
+	"sync/atomic"
 	"time"
 	"unsafe"
 )
@@ -73,6 +76,12 @@ func cPollCQ(cq unsafe.Pointer, completions []Completion, spin uint32) int {
 	return int(C.weft_fi_cq_poll(number(cq),
 		(*C.struct_weft_fi_completion)(unsafe.Pointer(unsafe.SliceData(completions))), C.uint32_t(len(completions)),
 		C.uint32_t(spin)))
+}
+
+func cPollCQWhile(cq unsafe.Pointer, completions []Completion, spin uint32, word *atomic.Uint64, was uint64) int {
+	return int(C.weft_fi_cq_poll_while(number(cq),
+		(*C.struct_weft_fi_completion)(unsafe.Pointer(unsafe.SliceData(completions))), C.uint32_t(len(completions)),
+		C.uint32_t(spin), (*C.uint64_t)(unsafe.Pointer(word)), C.uint64_t(was)))
 }
 
 func cWaitCQ(cq unsafe.Pointer, completions []Completion, timeout time.Duration) int {

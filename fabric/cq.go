@@ -3,6 +3,7 @@ package fabric
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 	"syscall"
 	"time"
 	"unsafe"
@@ -189,13 +190,28 @@ func (cq *CQ) Poll(completions []Completion) (int, error) { return cq.PollSpin(c
 
 // PollSpin is Poll that, while there are no completions, looks again for up to spin, at most [MaxSpin].
 func (cq *CQ) PollSpin(completions []Completion, spin time.Duration) (int, error) {
+	return cq.poll(completions, spin, nil, 0)
+}
+
+// PollSpinWhile is PollSpin that also stops looking once word no longer has the value was: somebody has changed it, to call
+// the goroutine that polls to something else.
+func (cq *CQ) PollSpinWhile(completions []Completion, spin time.Duration, word *atomic.Uint64, was uint64) (int, error) {
+	return cq.poll(completions, spin, word, was)
+}
+
+// poll is PollSpinWhile, or PollSpin when there is no word.
+func (cq *CQ) poll(completions []Completion, spin time.Duration, word *atomic.Uint64, was uint64) (n int, err error) {
 	if err := cq.life.Enter(); err != nil {
 		return 0, err
 	}
 	if cq.events != nil {
 		cq.events.dismiss()
 	}
-	n := cPollCQ(cq.ptr, completions, uint32(min(max(spin, 0), MaxSpin)))
+	if ns := uint32(min(max(spin, 0), MaxSpin)); word == nil {
+		n = cPollCQ(cq.ptr, completions, ns)
+	} else {
+		n = cPollCQWhile(cq.ptr, completions, ns, word, was)
+	}
 	cq.life.Exit()
 	if n < 0 {
 		return 0, failed("fi_cq_read", -n)

@@ -3,6 +3,7 @@ package fabric_test
 import (
 	"context"
 	"net"
+	"sync/atomic"
 	"syscall"
 	"testing"
 
@@ -93,6 +94,7 @@ func callsOf(x *side, b buffer, eq *fabric.EQ, counter *fabric.Counter, template
 		"text":      second(x.av.Text(x.name)),
 
 		"poll":   second(x.cq.Poll(completions[:])),
+		"spin":   second(x.cq.PollSpinWhile(completions[:], 0, new(atomic.Uint64), 0)),
 		"signal": x.cq.Signal(),
 
 		"open ops":   second(fabric.OpenOps(x.domain, "x")),

@@ -127,7 +127,7 @@ func (p *progress) cared() bool {
 func (p *progress) runDry(patience time.Duration) (dry, stirred bool) {
 	now := p.clock()
 	for l := newLull(now, 0); !p.stopping.Load(); now = p.clock() {
-		did := p.step(now, &l)
+		did := p.step(now)
 		p.breathe(now)
 		if did > 0 {
 			l, stirred = newLull(now, patience), true

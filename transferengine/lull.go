@@ -24,10 +24,9 @@ const (
 	// runtime takes the processor away, also in the middle of a call into C, and its watching thread then wakes every 20 µs
 	// for a while (retake and sysmon in runtime/proc.go).
 	breathTime = 5 * time.Millisecond
-	// A look at the rail in which nothing comes lasts leastLook, and a quarter of the lull, up to longestLook, when that is
-	// more: what is queued meanwhile waits for its end. In C a spin has to end before the runtime takes the processor away.
-	leastLook   = 2 * time.Microsecond
-	longestLook = 10 * time.Microsecond
+	// lookTime is how long a look at the rail lasts in which nothing comes and nothing is queued. In C a spin has to end
+	// before the runtime takes the processor away.
+	lookTime = 10 * time.Microsecond
 )
 
 // lull is what a driver knows of the time in which nothing happens.
@@ -43,11 +42,6 @@ func newLull(now, patience time.Duration) lull {
 
 // interrupt takes in that something happened.
 func (l *lull) interrupt(now time.Duration) { l.last, l.yieldIn = now, spinTime }
-
-// look is how long to look at the rail.
-func (l *lull) look(now time.Duration) time.Duration {
-	return min(max((now-l.last)/4, leastLook), longestLook)
-}
 
 // restless passes the time between two looks that found nothing. It returns false once the driver should sleep.
 func (l *lull) restless(now time.Duration) bool {

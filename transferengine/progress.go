@@ -176,9 +176,13 @@ func (p *progress) turn(now time.Time) (did int, next time.Time) {
 
 // step has the worker do a turn, unless the last one left nothing to do and a look at the rail, which costs less, shows that
 // nothing has come since.
-func (p *progress) step(now time.Duration, l *lull) (did int) {
-	if p.spinner != nil && now < p.next && !p.worker.unfinished() && !p.spinner.Spin(l.look(now)) {
-		return 0
+func (p *progress) step(now time.Duration) (did int) {
+	if p.spinner != nil && now < p.next {
+		pushed := p.worker.queue.Pushed()
+		was := pushed.Load() // before it is found that there is nothing
+		if !p.worker.unfinished() && !p.spinner.Spin(lookTime, pushed, was) {
+			return 0
+		}
 	}
 	did, _ = p.turn(p.epoch.Add(now))
 	return did
@@ -352,7 +356,7 @@ func (p *progress) drive(ctx context.Context, c condition, fresh bool) (met, res
 		l.patience = 0
 	}
 	for ; !p.stopping.Load(); now = p.clock() {
-		did := p.step(now, &l)
+		did := p.step(now)
 		p.breathe(now)
 		// Before the first turn too something may have happened since the caller looked.
 		if did > 0 || !looked {

@@ -398,9 +398,58 @@ func (s *spinningRail) Open(i rail.Incarnation) (_ rail.Rail, err error) {
 	return s, err
 }
 
-func (s *spinningRail) Spin(time.Duration) bool {
+func (s *spinningRail) Spin(time.Duration, *atomic.Uint64, uint64) bool {
 	s.spins.Add(1)
 	return s.Arm()
+}
+
+// lookingRail looks until it is called.
+type lookingRail struct {
+	armedRail
+	looking chan struct{} // somebody does
+	over    atomic.Bool
+}
+
+func (l *lookingRail) Open(i rail.Incarnation) (_ rail.Rail, err error) {
+	l.Rail, err = l.opener.Open(i)
+	return l, err
+}
+
+func (l *lookingRail) Spin(_ time.Duration, call *atomic.Uint64, was uint64) bool {
+	for call.Load() == was && !l.over.Load() {
+		if l.Arm() {
+			return true
+		}
+		select {
+		case l.looking <- struct{}{}:
+		default:
+			runtime.Gosched()
+		}
+	}
+	return false
+}
+
+// TestALookEndsWhenSomethingIsQueued however long it would last.
+func TestALookEndsWhenSomethingIsQueued(t *testing.T) {
+	modes(t, func(t *testing.T, progress transferengine.Progress) {
+		ctx, cancel := context.WithCancel(rdmatest.Context(t, 20*time.Second))
+		f := newNetwork(t, simrail.Config{})
+		p := &pair{world: &world{t: t, network: f}}
+		p.a = openDriven(t, f, "192.0.2.1", transferengine.Config{Progress: progress})
+		b := &lookingRail{armedRail: armedRail{opener: f.Rail("192.0.2.2")}, looking: make(chan struct{})}
+		t.Cleanup(func() { b.over.Store(true) })
+		p.b = openDriven(t, f, "", transferengine.Config{Progress: progress, Rails: []rail.Opener{b}})
+		p.join(64)
+		done := make(chan error, 1)
+		go func() { done <- p.b.Counter(1).Wait(ctx, 1, p.toA) }() // drives, when inline
+		<-b.looking
+		peer, err := p.b.Connect(ctx, p.a.Address())
+		b.over.Store(true)
+		require.NoError(t, err)
+		require.Equal(t, p.toA, peer)
+		cancel()
+		require.ErrorIs(t, <-done, context.Canceled)
+	})
 }
 
 // TestADriverLooksInsteadOfTurning while nothing comes, and turns for what does.

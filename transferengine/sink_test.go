@@ -3,6 +3,7 @@ package transferengine_test
 import (
 	"context"
 	"net"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -177,7 +178,7 @@ func (l *lateSink) Post(peer rail.PeerID, writes []rail.Op) (int, error) {
 	return n, err
 }
 
-func (l *lateSink) Spin(time.Duration) bool {
+func (l *lateSink) Spin(time.Duration, *atomic.Uint64, uint64) bool {
 	if len(l.events) > 0 {
 		return true
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"sync/atomic"
 	"unsafe"
 )
 
@@ -68,13 +69,14 @@ func cChannelEvents(unsafe.Pointer, []uint64) int                     { return 0
 func cCreateCQ(unsafe.Pointer, unsafe.Pointer, int, int, bool) (unsafe.Pointer, int, int, error) {
 	return nil, 0, 0, errNone
 }
-func cResizeCQ(unsafe.Pointer, int) (int, error)       { return 0, errNone }
-func cModerateCQ(unsafe.Pointer, uint16, uint16) error { return errNone }
-func cDestroyCQ(unsafe.Pointer) error                  { return errNone }
-func cRawCQ(unsafe.Pointer) unsafe.Pointer             { return nil }
-func cArmCQ(unsafe.Pointer, bool) error                { return errNone }
-func cCQEvents(unsafe.Pointer) int                     { return 0 }
-func cPollCQ(unsafe.Pointer, []WC, uint32) int         { return 0 }
+func cResizeCQ(unsafe.Pointer, int) (int, error)                            { return 0, errNone }
+func cModerateCQ(unsafe.Pointer, uint16, uint16) error                      { return errNone }
+func cDestroyCQ(unsafe.Pointer) error                                       { return errNone }
+func cRawCQ(unsafe.Pointer) unsafe.Pointer                                  { return nil }
+func cArmCQ(unsafe.Pointer, bool) error                                     { return errNone }
+func cCQEvents(unsafe.Pointer) int                                          { return 0 }
+func cPollCQ(unsafe.Pointer, []WC, uint32) int                              { return 0 }
+func cPollCQWhile(unsafe.Pointer, []WC, uint32, *atomic.Uint64, uint64) int { return 0 }
 func cCreateQP(unsafe.Pointer, unsafe.Pointer, unsafe.Pointer, unsafe.Pointer, *qpLimits) (unsafe.Pointer, uint32, error) {
 	return nil, 0, errNone
 }

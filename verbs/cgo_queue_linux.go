@@ -4,6 +4,8 @@ package verbs
 
 // #cgo noescape weft_cq_poll
 // #cgo nocallback weft_cq_poll
+// #cgo noescape weft_cq_poll_while
+// #cgo nocallback weft_cq_poll_while
 // #cgo noescape weft_qp_post_send
 // #cgo nocallback weft_qp_post_send
 // #cgo noescape weft_qp_post_recv
@@ -15,7 +17,10 @@ package verbs
 // #include "../csrc/verbs/shim.h"
 import "C"
 
-import "unsafe"
+import (
+	"sync/atomic"
+	"unsafe"
+)
 
 // As in cgo_linux.go.
 const (
@@ -102,6 +107,13 @@ func cPollCQ(cq unsafe.Pointer, wcs []WC, spin uint32) int {
 	var polled C.int32_t
 	C.weft_cq_poll(handle(cq), (*C.struct_weft_wc)(unsafe.Pointer(unsafe.SliceData(wcs))),
 		C.uint32_t(len(wcs)), C.uint32_t(spin), &polled)
+	return int(polled)
+}
+
+func cPollCQWhile(cq unsafe.Pointer, wcs []WC, spin uint32, word *atomic.Uint64, was uint64) int {
+	var polled C.int32_t
+	C.weft_cq_poll_while(handle(cq), (*C.struct_weft_wc)(unsafe.Pointer(unsafe.SliceData(wcs))), C.uint32_t(len(wcs)),
+		C.uint32_t(spin), (*C.uint64_t)(unsafe.Pointer(word)), C.uint64_t(was), &polled)
 	return int(polled)
 }
 

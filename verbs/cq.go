@@ -263,19 +263,33 @@ const MaxSpin = 10 * time.Microsecond
 func (cq *CQ) Poll(wcs []WC) (int, error) { return cq.PollSpin(wcs, 0) }
 
 // PollSpin is Poll that, while there are no completions, looks again for up to spin, at most [MaxSpin].
-func (cq *CQ) PollSpin(wcs []WC, spin time.Duration) (int, error) {
+func (cq *CQ) PollSpin(wcs []WC, spin time.Duration) (int, error) { return cq.poll(wcs, spin, nil, 0) }
+
+// PollSpinWhile is PollSpin that also stops looking once word no longer has the value was: somebody has changed it, to call
+// the goroutine that polls to something else.
+func (cq *CQ) PollSpinWhile(wcs []WC, spin time.Duration, word *atomic.Uint64, was uint64) (int, error) {
+	return cq.poll(wcs, spin, word, was)
+}
+
+// poll is PollSpinWhile, or PollSpin when there is no word.
+func (cq *CQ) poll(wcs []WC, spin time.Duration, word *atomic.Uint64, was uint64) (n int, err error) {
 	if err := cq.life.Enter(); err != nil {
 		return 0, err
 	}
-	n := 0
-	if len(wcs) > 0 {
-		n = cPollCQ(cq.ptr, wcs, uint32(min(max(spin, 0), MaxSpin)))
+	switch ns := uint32(min(max(spin, 0), MaxSpin)); {
+	case len(wcs) == 0:
+		cq.life.Exit()
+		return 0, nil
+	case word == nil:
+		n = cPollCQ(cq.ptr, wcs, ns)
+	default:
+		n = cPollCQWhile(cq.ptr, wcs, ns, word, was)
 	}
-	cq.life.Exit()
+	cq.life.Exit() // not deferred, which costs a call
 	if n < 0 {
 		return 0, &Error{Op: "ibv_poll_cq", Err: syscall.Errno(-n)}
 	}
-	if n == 0 && len(wcs) > 0 && cq.failed.Load() {
+	if n == 0 && cq.failed.Load() {
 		return 0, ErrCQFailed
 	}
 	return n, nil

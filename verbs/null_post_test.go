@@ -5,8 +5,10 @@ package verbs_test
 import (
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -163,6 +165,37 @@ func TestNullPollFails(t *testing.T) {
 		_, err := n.cq.Poll(make([]verbs.WC, 1))
 		require.ErrorIs(t, err, syscall.EIO)
 	}
+}
+
+// TestNullPollSpinWhile looks for as long as nobody calls.
+func TestNullPollSpinWhile(t *testing.T) {
+	n := newNull(t, nil)
+	var word atomic.Uint64
+	word.Store(5)
+	polls := func(was uint64) int {
+		before := n.null.Calls("poll_cq")
+		k, err := n.cq.PollSpinWhile(make([]verbs.WC, 1), verbs.MaxSpin, &word, was)
+		require.NoError(t, err)
+		require.Zero(t, k)
+		return n.null.Calls("poll_cq") - before
+	}
+	called := polls(4)
+	require.LessOrEqual(t, called, 9, "a look, and eight before it looks at the word")
+	most := called
+	for end := time.Now().Add(10 * time.Second); most <= called && time.Now().Before(end); {
+		most = polls(5) // unless its time is over at once, since the processor was taken away
+	}
+	require.Greater(t, most, called)
+	k, err := n.cq.PollSpinWhile(nil, verbs.MaxSpin, &word, 5)
+	require.NoError(t, err)
+	require.Zero(t, k)
+	a, _ := n.connected(t)
+	_, err = a.PostSend(sends(1), nil)
+	require.NoError(t, err)
+	k, err = n.cq.PollSpinWhile(make([]verbs.WC, 1), 0, &word, 4)
+	require.NoError(t, err)
+	require.Equal(t, 1, k, "it looks at least once")
+	require.NoError(t, a.Close())
 }
 
 func TestNullInlineIsProbedDownward(t *testing.T) {

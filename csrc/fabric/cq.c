@@ -276,23 +276,31 @@ static int weft_fi_cq_poll_once(struct weft_fi_cq *cq, struct weft_fi_completion
     return (int)done;
 }
 
+/* How long to poll an empty queue again: for ns, while *word is was. */
+struct weft_fi_spin {
+    uint32_t ns;
+    const uint64_t *word;
+    uint64_t was;
+};
+
+static const uint64_t weft_fi_never;
+
 static __attribute__((noinline)) int weft_fi_cq_spin(struct weft_fi_cq *cq, struct weft_fi_completion *out,
-                                                     uint32_t max, uint32_t spin_ns)
+                                                     uint32_t max, struct weft_fi_spin spin)
 {
     int n = weft_fi_cq_poll_once(cq, out, max);
-    if (n != 0 || spin_ns == 0)
+    if (n != 0 || spin.ns == 0)
         return n;
-    if (spin_ns > WEFT_FI_MAX_SPIN_NS)
-        spin_ns = WEFT_FI_MAX_SPIN_NS;
-    uint64_t until = weft_fi_now_ns() + spin_ns;
+    uint64_t until = weft_fi_now_ns() + (spin.ns < WEFT_FI_MAX_SPIN_NS ? spin.ns : WEFT_FI_MAX_SPIN_NS);
     do {
         n = weft_fi_cq_poll_once(cq, out, max);
-    } while (n == 0 && weft_fi_now_ns() < until);
+    } while (n == 0 && __atomic_load_n(spin.word, __ATOMIC_RELAXED) == spin.was && weft_fi_now_ns() < until);
     return n;
 }
 
 /* What weft_fi_cq_poll does; the read that there mostly is one of is part of whoever calls this. */
-WEFT_INLINE int weft_fi_poll(struct weft_fi_cq *cq, struct weft_fi_completion *out, uint32_t max, uint32_t spin_ns)
+WEFT_INLINE int weft_fi_poll(struct weft_fi_cq *cq, struct weft_fi_completion *out, uint32_t max,
+                             struct weft_fi_spin spin)
 {
     struct weft_fi_entries entries;
     size_t want = weft_fi_at_a_time(max);
@@ -304,11 +312,11 @@ WEFT_INLINE int weft_fi_poll(struct weft_fi_cq *cq, struct weft_fi_completion *o
     if (n <= 0) {
         if (n < 0 && n != -FI_EAGAIN && n != -FI_EAVAIL)
             return (int)n;
-        return n != -FI_EAVAIL && spin_ns == 0 ? 0 : weft_fi_cq_spin(cq, out, max, spin_ns);
+        return n != -FI_EAVAIL && spin.ns == 0 ? 0 : weft_fi_cq_spin(cq, out, max, spin);
     }
     int done = (int)weft_fi_move(cq, &entries, (size_t)n, out);
     if (WEFT_RARELY(done == 0)) /* nobody asked for these */
-        return weft_fi_cq_spin(cq, out, max, spin_ns);
+        return weft_fi_cq_spin(cq, out, max, spin);
     if (WEFT_RARELY(n == WEFT_FI_POLL && done < (int)max)) {
         int more = weft_fi_cq_poll_once(cq, &out[done], max - (uint32_t)done);
         return more > 0 ? done + more : done;
@@ -319,19 +327,21 @@ WEFT_INLINE int weft_fi_poll(struct weft_fi_cq *cq, struct weft_fi_completion *o
 struct weft_fi_poll_call {
     struct weft_fi_cq *cq;
     struct weft_fi_completion *out;
-    uint32_t max, spin_ns;
+    uint32_t max;
+    struct weft_fi_spin spin;
     int done;
 };
 
 static void weft_fi_poll_call(void *arguments)
 {
     struct weft_fi_poll_call *a = arguments;
-    a->done = weft_fi_poll(a->cq, a->out, a->max, a->spin_ns);
+    a->done = weft_fi_poll(a->cq, a->out, a->max, a->spin);
 }
 
-static int weft_fi_poll_guarded(struct weft_fi_cq *cq, struct weft_fi_completion *out, uint32_t max, uint32_t spin_ns)
+static int weft_fi_poll_guarded(struct weft_fi_cq *cq, struct weft_fi_completion *out, uint32_t max,
+                                struct weft_fi_spin spin)
 {
-    struct weft_fi_poll_call a = {cq, out, max, spin_ns, 0};
+    struct weft_fi_poll_call a = {cq, out, max, spin, 0};
     __atomic_store_n(&cq->polled, 1, __ATOMIC_RELAXED);
     int rc = weft_fi_guarded(cq->domain->guards, WEFT_FI_GUARD_CALL, weft_fi_poll_call, &a);
     return rc != 0 ? -rc : a.done;
@@ -339,9 +349,15 @@ static int weft_fi_poll_guarded(struct weft_fi_cq *cq, struct weft_fi_completion
 
 int weft_fi_cq_poll(weft_fi_number number, struct weft_fi_completion *out, uint32_t max, uint32_t spin_ns)
 {
+    return weft_fi_cq_poll_while(number, out, max, spin_ns, &weft_fi_never, weft_fi_never);
+}
+
+int weft_fi_cq_poll_while(weft_fi_number number, struct weft_fi_completion *out, uint32_t max, uint32_t spin_ns,
+                          const uint64_t *word, uint64_t was)
+{
     struct weft_fi_cq *cq = (struct weft_fi_cq *)number;
-    return cq->domain->guards != NULL ? weft_fi_poll_guarded(cq, out, max, spin_ns)
-                                      : weft_fi_poll(cq, out, max, spin_ns);
+    struct weft_fi_spin spin = {spin_ns, word, was};
+    return cq->domain->guards != NULL ? weft_fi_poll_guarded(cq, out, max, spin) : weft_fi_poll(cq, out, max, spin);
 }
 
 struct weft_fi_look_call {

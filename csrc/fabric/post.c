@@ -493,5 +493,6 @@ void weft_fi_post_poll(weft_fi_number number, uint32_t kind, const struct weft_f
         return;
     if (done->accepted < n)
         spin_ns = 0; /* there may be room again before anything completes */
-    done->completed = guarded ? weft_fi_poll_guarded(cq, out, max, spin_ns) : weft_fi_poll(cq, out, max, spin_ns);
+    struct weft_fi_spin spin = {spin_ns, &weft_fi_never, weft_fi_never};
+    done->completed = guarded ? weft_fi_poll_guarded(cq, out, max, spin) : weft_fi_poll(cq, out, max, spin);
 }

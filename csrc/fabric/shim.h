@@ -166,6 +166,10 @@ int weft_fi_cq_trywait(struct weft_fi_cq *cq); /* EAGAIN: poll first */
  * how many, or a negative errno. */
 int weft_fi_cq_poll(weft_fi_number cq, struct weft_fi_completion *out, uint32_t max, uint32_t spin_ns);
 
+/* The same, but not again once *word is no longer was. */
+int weft_fi_cq_poll_while(weft_fi_number cq, struct weft_fi_completion *out, uint32_t max, uint32_t spin_ns,
+                          const uint64_t *word, uint64_t was);
+
 /* Progresses, and returns whether there is a completion, which it leaves there; or a negative errno. */
 int weft_fi_cq_look(struct weft_fi_cq *cq);
 

@@ -11,6 +11,8 @@ static struct {
     int err;         /* of an error */
     size_t err_data; /* bytes that it says there are */
     int clean;       /* whether it was handed zeroed memory and a buffer */
+    int reads, call_at;
+    uint64_t word; /* changes at the read call_at */
 } queue;
 
 static ssize_t q_read(struct fid_cq *cq, void *buf, size_t count)
@@ -18,6 +20,8 @@ static ssize_t q_read(struct fid_cq *cq, void *buf, size_t count)
     ssize_t n = 0;
 
     (void)cq;
+    if (++queue.reads == queue.call_at)
+        queue.word++;
     if (queue.rc != 0)
         return queue.rc;
     for (; n < (ssize_t)count && queue.left > 0; n++) {
@@ -95,6 +99,24 @@ static void entries_come_in_batches(void)
     }
 }
 
+static void a_word_that_changes_ends_the_spin(void)
+{
+    struct weft_fi_completion got;
+
+    for (int at = 1; at < 6; at++) {
+        int least = at < 3 ? 3 : at; /* the first look, one before the clock is read, and one after it */
+        int most = 0;
+        for (int i = 0; i < 1000 && most < least; i++) { /* the time may be over before */
+            fill(0, -1, sizeof(struct fi_cq_data_entry));
+            queue.call_at = at;
+            CHECK_EQ(weft_fi_cq_poll_while((weft_fi_number)&tx, &got, 1, WEFT_FI_MAX_SPIN_NS, &queue.word, 0), 0);
+            CHECK(queue.reads <= least);
+            most = queue.reads;
+        }
+        CHECK_EQ(most, least);
+    }
+}
+
 static void error_stands_where_it_came(void)
 {
     struct weft_fi_completion got[60];
@@ -156,6 +178,7 @@ static void queue_that_fails_says_so(void)
 int main(void)
 {
     RUN(entries_come_in_batches);
+    RUN(a_word_that_changes_ends_the_spin);
     RUN(error_stands_where_it_came);
     RUN(odd_errors_are_errors);
     RUN(queue_that_fails_says_so);

@@ -16,6 +16,8 @@ static struct {
     uint32_t polls;
     uint32_t fail_at; /* the poll that fails, from 1 on; 0 for none */
     int rc;
+    uint32_t call_at; /* the poll at which the word changes, likewise */
+    uint64_t word;
 } driver;
 
 static int fake_clock_gettime(clockid_t clock, struct timespec *t)
@@ -58,7 +60,9 @@ static int fake_poll_cq(struct ibv_cq *cq, int max, struct ibv_wc *wcs)
     CHECK_EQ(cq->cqe, 77);
     CHECK(max > 0 && max <= 32);
     driver.now += POLL_NS;
-    if (++driver.polls == driver.fail_at)
+    if (++driver.polls == driver.call_at)
+        driver.word++;
+    if (driver.polls == driver.fail_at)
         return driver.rc;
     while (driver.now >= driver.appears_at && n < max && driver.taken < driver.there)
         wcs[n++] = completion(driver.taken++);
@@ -242,6 +246,28 @@ static void no_spin_is_longer_than_the_limit(void)
     }
 }
 
+static void a_word_that_changes_ends_the_spin(void)
+{
+    struct weft_wc wc;
+    int32_t n;
+
+    for (uint32_t at = 0; at < 40; at++) {
+        driver_of(0);
+        driver.call_at = at;
+        weft_cq_poll_while((weft_handle)&cq, &wc, 1, 1000, &driver.word, 0, &n);
+        CHECK_EQ(n, 0);
+        /* The first look, and groups of WEFT_SPIN_POLLS up to the end of that in which it changes. */
+        uint32_t groups = at < 2 ? 1 : (at - 2) / WEFT_SPIN_POLLS + 1;
+        uint32_t called = 1 + groups * WEFT_SPIN_POLLS;
+        if (at == 0 || called > polls_in(1000))
+            called = polls_in(1000);
+        CHECK_EQ(driver.polls, called);
+    }
+    driver_of(1); /* at least one look */
+    weft_cq_poll_while((weft_handle)&cq, &wc, 1, 1000, &driver.word, 7, &n);
+    CHECK_EQ(n, 1);
+}
+
 static void a_spin_finds_what_appears_meanwhile(void)
 {
     driver_of(40);
@@ -262,6 +288,7 @@ int main(void)
     RUN(without_spin_the_clock_is_not_read);
     RUN(a_spin_ends_in_time);
     RUN(no_spin_is_longer_than_the_limit);
+    RUN(a_word_that_changes_ends_the_spin);
     RUN(a_spin_finds_what_appears_meanwhile);
     return test_summary();
 }

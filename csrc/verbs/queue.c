@@ -312,23 +312,35 @@ static int weft_cq_poll_once(struct weft_cq *cq, struct weft_wc *out, uint32_t m
  */
 enum { WEFT_SPIN_POLLS = 8 };
 
-static int weft_cq_poll_again(struct weft_cq *cq, struct weft_wc *wcs, uint32_t max, uint32_t spin_ns)
+/* A word that no longer has the value was ends it. */
+static int weft_cq_poll_again(struct weft_cq *cq, struct weft_wc *wcs, uint32_t max, uint32_t spin_ns,
+                              const uint64_t *word, uint64_t was)
 {
-    uint64_t until = weft_now_ns() + spin_ns;
+    uint64_t until = weft_now_ns() + (spin_ns < WEFT_MAX_SPIN_NS ? spin_ns : WEFT_MAX_SPIN_NS);
     do {
         for (int i = 0; i < WEFT_SPIN_POLLS; i++) {
             int n = weft_cq_poll_once(cq, wcs, max);
             if (n != 0)
                 return n;
         }
-    } while (weft_now_ns() < until);
+    } while (__atomic_load_n(word, __ATOMIC_RELAXED) == was && weft_now_ns() < until);
     return 0;
 }
 
 void weft_cq_poll(weft_handle handle, struct weft_wc *wcs, uint32_t max, uint32_t spin_ns, int32_t *polled)
 {
     struct weft_cq *cq = (struct weft_cq *)handle;
+    static const uint64_t never;
     *polled = weft_cq_poll_once(cq, wcs, max);
     if (*polled == 0 && spin_ns != 0)
-        *polled = weft_cq_poll_again(cq, wcs, max, spin_ns < WEFT_MAX_SPIN_NS ? spin_ns : WEFT_MAX_SPIN_NS);
+        *polled = weft_cq_poll_again(cq, wcs, max, spin_ns, &never, never);
+}
+
+void weft_cq_poll_while(weft_handle handle, struct weft_wc *wcs, uint32_t max, uint32_t spin_ns, const uint64_t *word,
+                        uint64_t was, int32_t *polled)
+{
+    struct weft_cq *cq = (struct weft_cq *)handle;
+    *polled = weft_cq_poll_once(cq, wcs, max);
+    if (*polled == 0)
+        *polled = weft_cq_poll_again(cq, wcs, max, spin_ns, word, was);
 }

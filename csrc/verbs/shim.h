@@ -130,6 +130,10 @@ int weft_cq_events(struct weft_cq *cq);
  */
 void weft_cq_poll(weft_handle cq, struct weft_wc *wcs, uint32_t max, uint32_t spin_ns, int32_t *polled);
 
+/* The same, but not again once *word is no longer was. */
+void weft_cq_poll_while(weft_handle cq, struct weft_wc *wcs, uint32_t max, uint32_t spin_ns, const uint64_t *word,
+                        uint64_t was, int32_t *polled);
+
 /* Queue pairs (qp.c). limits holds what is wanted (type, depths, entries, inline bytes), then what was granted. */
 int weft_qp_create(struct ibv_pd *pd, struct weft_cq *send, struct weft_cq *recv, struct ibv_srq *srq,
                    struct weft_qp_limits *limits, struct weft_qp **qp, uint32_t *qpn);

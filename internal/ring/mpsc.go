@@ -88,5 +88,9 @@ func (q *MPSC[T]) Len() int {
 	return int(min(q.tail.Load()-head, q.mask+1))
 }
 
+// Pushed is the count of values that were pushed, or are being: it changes with each Push that finds room. It is only to be
+// read.
+func (q *MPSC[T]) Pushed() *atomic.Uint64 { return &q.tail }
+
 // Cap returns the number of values that the queue holds when it is full.
 func (q *MPSC[T]) Cap() int { return len(q.slots) }

@@ -28,11 +28,13 @@ func TestAgainstASlice(t *testing.T) {
 	for _, capacity := range []int{2, 8} {
 		q := ring.New[int](capacity)
 		var model []int
+		var pushed uint64
 		for i := range 10000 {
 			if random.IntN(2) == 0 {
 				require.Equal(t, len(model) < capacity, q.Push(i))
 				if len(model) < capacity {
 					model = append(model, i)
+					pushed++
 				}
 			} else {
 				v, ok := q.Pop()
@@ -43,6 +45,7 @@ func TestAgainstASlice(t *testing.T) {
 				}
 			}
 			require.Equal(t, len(model), q.Len())
+			require.Equal(t, pushed, q.Pushed().Load())
 		}
 	}
 }

@@ -291,11 +291,11 @@ func (r *Rail) busy() bool {
 }
 
 // Spin implements [rail.Spinner]: one crossing, however often it looks.
-func (r *Rail) Spin(limit time.Duration) (ready bool) {
+func (r *Rail) Spin(limit time.Duration, call *atomic.Uint64, was uint64) (ready bool) {
 	if r.busy() {
 		return true
 	}
-	n, err := r.cq.PollSpin(r.completions[:], limit)
+	n, err := r.cq.PollSpinWhile(r.completions[:], limit, call, was)
 	r.took(n)
 	r.failed = err
 	return n > 0 || err != nil

@@ -33,6 +33,7 @@ package rail
 
 import (
 	"context"
+	"sync/atomic"
 	"time"
 )
 
@@ -105,9 +106,10 @@ type Rail interface {
 // Spinner is a [Rail] that can look for something to do at less cost than by a Turn. An engine that waits for something to
 // happen then does so between two turns.
 type Spinner interface {
-	// Spin looks for what Arm would return true for until it is there, at least once and at most for about so long, and
-	// tells whether it is: call Turn then. Who may call it is as with Turn.
-	Spin(limit time.Duration) (ready bool)
+	// Spin looks for what Arm would return true for until it is there, and tells whether it is: call Turn then. It looks at
+	// least once, and goes on at most for about so long, and while call has the value was: whoever changes that has
+	// something else for the caller to do. Who may call it is as with Turn.
+	Spin(limit time.Duration, call *atomic.Uint64, was uint64) (ready bool)
 }
 
 // Sticker is a [Rail] whose calls into C may never return, so that it breaks off one that exceeds its bound.

@@ -3,6 +3,7 @@ package railtest
 import (
 	"context"
 	"runtime"
+	"sync/atomic"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -186,8 +187,9 @@ func lookingWithoutATurn(w *world) {
 	for i := range 20 {
 		w.until("nothing to do", b.asleep, a)
 		a.postAll(atA, nil, withImm(a.op(rail.Write, 0, b.remote(), 0, 4), 1))
-		w.until("it is seen", func() bool { return spinner.Spin(10 * time.Microsecond) }, a)
-		require.True(w, spinner.Spin(0), "it is there until the next turn")
+		var call atomic.Uint64
+		w.until("it is seen", func() bool { return spinner.Spin(10*time.Microsecond, &call, 0) }, a)
+		require.True(w, spinner.Spin(0, &call, 1), "it is there until the next turn, whoever calls")
 		w.until("the immediate", func() bool { return len(b.immediates) == i+1 && a.idle() }, a, b)
 	}
 }

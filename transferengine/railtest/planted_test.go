@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -76,7 +77,7 @@ func (o buggyOpener) Open(i rail.Incarnation) (rail.Rail, error) {
 // spinning is a buggy rail that can spin.
 type spinning struct{ *buggy }
 
-func (s spinning) Spin(time.Duration) bool { return s.plant.spin(s.buggy) }
+func (s spinning) Spin(time.Duration, *atomic.Uint64, uint64) bool { return s.plant.spin(s.buggy) }
 
 func (b *buggy) Name() string {
 	if b.plant.name != "" {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"sync/atomic"
 	"time"
 
 	"github.com/weftrdma/weft/internal/life"
@@ -207,11 +208,11 @@ func (r *Rail) Arm() (ready bool) {
 }
 
 // Spin implements [rail.Spinner]: one crossing, however often it looks.
-func (r *Rail) Spin(limit time.Duration) (ready bool) {
+func (r *Rail) Spin(limit time.Duration, call *atomic.Uint64, was uint64) (ready bool) {
 	if r.touched || r.outbox.Holding() || r.wcAt < r.wcEnd {
 		return true
 	}
-	n, err := r.cq.PollSpin(r.wcs[:], limit)
+	n, err := r.cq.PollSpinWhile(r.wcs[:], limit, call, was)
 	r.wcAt, r.wcEnd, r.emptied = 0, n, n < len(r.wcs)
 	return n > 0 || err != nil
 }
