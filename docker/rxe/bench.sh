@@ -62,16 +62,16 @@ for _ in $(seq "$pairs"); do
   weft rate_8B_list64_Mmsg/s 'Write$/size=8/' 25600 'print 1000 / $3'
   perftest rate_UD_64B_Mmsg/s 5 ib_send_bw -c UD -s 64 -n 16384 -t 128 -Q 64
   weft rate_UD_64B_Mmsg/s 'Datagrams$' 16384 'print 1000 / $3'
-  perftest latency_write_8B_us 5 ib_write_lat -s 8 -n 2000 -I 0
-  weft latency_write_8B_us 'WriteLatency$' 2000 'print $5'
-  perftest latency_send_64B_us 5 ib_send_lat -s 64 -n 2000 -I 0
-  weft latency_send_64B_us 'SendLatency$/sends' 2000 'print $5'
+  perftest latency_write_8B_us 5 ib_write_lat -s 8 -n 20000 -I 0
+  weft latency_write_8B_us 'WriteLatency$' 20000 'print $5'
+  perftest latency_send_64B_us 5 ib_send_lat -s 64 -n 20000 -I 0
+  weft latency_send_64B_us 'SendLatency$/sends' 20000 'print $5'
   perftest latency_send_events_us 5 ib_send_lat -s 64 -n 2000 -I 0 -e
   weft latency_send_events_us 'SendLatency$/events' 2000 'print $5'
-  perftest latency_UD_64B_us 5 ib_send_lat -c UD -s 64 -n 2000 -I 0
-  weft latency_UD_64B_us 'SendLatency$/datagrams' 2000 'print $5'
-  perftest latency_read_8B_us 5 ib_read_lat -s 8 -n 2000
-  weft latency_read_8B_us 'ReadLatency$' 2000 'print $5'
+  perftest latency_UD_64B_us 5 ib_send_lat -c UD -s 64 -n 20000 -I 0
+  weft latency_UD_64B_us 'SendLatency$/datagrams' 20000 'print $5'
+  perftest latency_read_8B_us 5 ib_read_lat -s 8 -n 20000
+  weft latency_read_8B_us 'ReadLatency$' 20000 'print $5'
 done
 INSIDE
 
