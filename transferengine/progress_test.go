@@ -442,7 +442,11 @@ func TestALookEndsWhenSomethingIsQueued(t *testing.T) {
 		p.join(64)
 		done := make(chan error, 1)
 		go func() { done <- p.b.Counter(1).Wait(ctx, 1, p.toA) }() // drives, when inline
-		<-b.looking
+		select {
+		case <-b.looking:
+		case <-ctx.Done():
+			t.Fatal("nobody looks")
+		}
 		peer, err := p.b.Connect(ctx, p.a.Address())
 		b.over.Store(true)
 		require.NoError(t, err)

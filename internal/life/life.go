@@ -97,19 +97,14 @@ func (o *Object) Init(kind string, parent *Object, free func() error) error {
 // waits for the network is begun again for each attempt.
 func (o *Object) Enter() error {
 	// The load keeps late callers from moving the count up and down under a Close that waits for zero.
-	counted := o.calls.Load()&open != 0
-	if counted && o.calls.Add(1)&open != 0 {
-		return nil
+	if o.calls.Load()&open == 0 {
+		return closedError(o.kind)
 	}
-	return o.refuse(counted)
-}
-
-// refuse ends a call on an object that is closed, which was counted or not. It is apart so that Enter can be inlined.
-func (o *Object) refuse(counted bool) error {
-	if counted {
+	if o.calls.Add(1)&open == 0 {
 		o.Exit()
+		return closedError(o.kind)
 	}
-	return closedError(o.kind)
+	return nil
 }
 
 // Exit ends a call that Enter began.
