@@ -77,7 +77,7 @@ func startChild(name string, args []string) (*Child, error) {
 		lines: bufio.NewReader(output), exited: make(chan struct{})}
 	c.cmd.Env = append(os.Environ(), ChildVar+"="+name)
 	c.cmd.Stdin, c.cmd.Stdout, c.cmd.Stderr = stdin, stdout, &c.stderr
-	c.cmd.WaitDelay = killTimeout // a grandchild may hold standard error open
+	c.cmd.WaitDelay = Deadline(killTimeout) // a grandchild may hold standard error open
 	dieWithParent(c.cmd)
 
 	started := make(chan error)
@@ -104,9 +104,9 @@ func (c *Child) supervise(started chan<- error) {
 }
 
 // ReadLine returns the next line of the child's standard output, without its end. The error wraps io.EOF at the end of
-// the output, and os.ErrDeadlineExceeded when no whole line came within the timeout; a later call then goes on.
+// the output, and os.ErrDeadlineExceeded when no whole line came within Deadline(timeout); a later call then goes on.
 func (c *Child) ReadLine(timeout time.Duration) (string, error) {
-	if err := c.output.SetReadDeadline(time.Now().Add(timeout)); err != nil {
+	if err := c.output.SetReadDeadline(time.Now().Add(Deadline(timeout))); err != nil {
 		return "", fmt.Errorf("read from child %q: %w", c.name, err)
 	}
 	text, err := c.lines.ReadString('\n')
@@ -120,9 +120,9 @@ func (c *Child) ReadLine(timeout time.Duration) (string, error) {
 }
 
 // WriteLine writes a line to the child's standard input. The error wraps os.ErrDeadlineExceeded when the child did not
-// take it within the timeout, and syscall.EPIPE when it reads no more.
+// take it within Deadline(timeout), and syscall.EPIPE when it reads no more.
 func (c *Child) WriteLine(line string, timeout time.Duration) error {
-	if err := c.input.SetWriteDeadline(time.Now().Add(timeout)); err != nil {
+	if err := c.input.SetWriteDeadline(time.Now().Add(Deadline(timeout))); err != nil {
 		return fmt.Errorf("write to child %q: %w", c.name, err)
 	}
 	if _, err := c.input.WriteString(line + "\n"); err != nil {
@@ -139,9 +139,10 @@ func (c *Child) Kill() {
 	_ = c.cmd.Process.Kill() // the one error is that it has ended
 }
 
-// Wait returns nil when the child exited with status 0 within the timeout. Otherwise the error wraps the
+// Wait returns nil when the child exited with status 0 within Deadline(timeout). Otherwise the error wraps the
 // *exec.ExitError, or os.ErrDeadlineExceeded if the child still runs.
 func (c *Child) Wait(timeout time.Duration) error {
+	timeout = Deadline(timeout)
 	timer := time.NewTimer(timeout)
 	defer timer.Stop()
 	select {

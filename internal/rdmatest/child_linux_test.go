@@ -28,9 +28,9 @@ func TestChildDiesWithItsParent(t *testing.T) {
 	require.NoError(t, err)
 	require.Zero(t, n, "the grandchild ended too early")
 	c.Kill()
-	n, err = unix.Poll(poll, int(patience.Milliseconds()))
+	n, err = unix.Poll(poll, int(Deadline(patience).Milliseconds()))
 	for errors.Is(err, unix.EINTR) { // the runtime's own signals
-		n, err = unix.Poll(poll, int(patience.Milliseconds()))
+		n, err = unix.Poll(poll, int(Deadline(patience).Milliseconds()))
 	}
 	require.NoError(t, err)
 	require.Equal(t, 1, n, "the grandchild lives on")

@@ -15,9 +15,9 @@ func TestContextEndsAtTheEarlierDeadline(t *testing.T) {
 		timeout time.Duration
 		want    time.Time
 	}{
-		"timeout":    {limit, 10 * time.Second, time.Now().Add(10 * time.Second)},
+		"timeout":    {limit, time.Second, time.Now().Add(Deadline(time.Second))},
 		"test limit": {limit, time.Hour, limit.Add(-grace)},
-		"no limit":   {time.Time{}, time.Hour, time.Now().Add(time.Hour)},
+		"no limit":   {time.Time{}, time.Hour, time.Now().Add(Deadline(time.Hour))},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := fakeT{limit: c.limit}
