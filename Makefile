@@ -56,10 +56,10 @@ downstream: deps ## Build a module that requires this one: from the module cache
 test-rxe: deps ## The device tests on soft-RoCE; COUNT= and RUN= as for go test
 	COUNT='$(COUNT)' RUN='$(RUN)' docker/rxe/test.sh
 
-soak-rxe: deps ## The rail suite on soft-RoCE with 100 kills and 1,000 connects; docs/testing.md has its output
+soak-rxe: deps ## The rail suite on soft-RoCE with 100 kills and 1,000 connects; docs/notes/testing.md has its output
 	docker/rxe/soak.sh
 
-soak-fabric: deps ## The rail suite over tcp and shm, natively, with 100 kills and 1,000 connects; docs/testing.md has its output
+soak-fabric: deps ## The rail suite over tcp and shm, natively, with 100 kills and 1,000 connects; docs/notes/testing.md has its output
 	WEFT_SOAK=1 WEFT_REQUIRE=fabric go test -count=1 -timeout=40m -v -run='^TestConformance$$' ./transferengine/fabricrail
 
 rxe-shell: deps ## A shell where there is a soft-RoCE device

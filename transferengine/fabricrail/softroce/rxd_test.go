@@ -19,7 +19,7 @@ func TestMain(m *testing.M) {
 	rdmatest.Main(m, rdmatest.Children{"peer": railtest.Peer(opener), "survivor": railtest.Survivor(opener)})
 }
 
-// TestConformance tries what ofi_rxd of libfabric 1.17 can do; docs/fabric.md has the reasons with more words.
+// TestConformance tries what ofi_rxd of libfabric 1.17 can do; docs/notes/fabric.md has the reasons.
 func TestConformance(t *testing.T) {
 	rdmatest.Require(t, rdmatest.Verbs)
 	rdmatest.Require(t, rdmatest.Fabric)
