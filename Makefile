@@ -16,7 +16,7 @@ tool = go tool -modfile=tools/go.mod
 
 .DEFAULT_GOAL := help
 .PHONY: help deps demo test lint fmt fmt-check csrc cross downstream test-rxe soak-rxe soak-fabric rxe-shell test-rxe-two-hosts test-docker \
-  test-fabric2 test-fresh bench-rxe bench-engine-rxe bench-fabric bench-kvindex soak-kvindex test-hw api-coverage
+  test-fabric2 test-fresh bench-rxe bench-engine-rxe bench-fabric bench-kvindex soak-kvindex mutants test-hw api-coverage
 
 help: ## This list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-20s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -91,6 +91,9 @@ bench-kvindex: deps ## The index against B-trees and binary search, interleaved;
 
 soak-kvindex: deps ## The index against a reference for SOAK= (10m); ARGS='-soak.seed 7' repeats a run
 	go test -count=1 -timeout=0 -run='^TestSoak$$' -v ./kvindex -soak=$(SOAK) $(ARGS)
+
+mutants: deps ## Plant each fault of testdata/mutants and show that a test finds it; ARGS='verbs' or ARGS='-run PSN'
+	WEFT_REQUIRE=fabric go run ./internal/mutants $(ARGS)
 
 test-hw: deps ## All tests on this machine's own devices; WEFT_REQUIRE= and TAGS=
 	WEFT_REQUIRE='$(WEFT_REQUIRE)' go test -count=1 -tags='$(TAGS)' ./...
