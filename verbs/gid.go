@@ -1,7 +1,6 @@
 package verbs
 
 import (
-	"bytes"
 	"cmp"
 	"encoding/binary"
 	"fmt"
@@ -116,25 +115,29 @@ func FormatGIDTable(table []GIDEntry) string {
 // GRHSize is how many bytes at the start of every UD receive are for the global route header; the payload follows.
 const GRHSize = 40
 
-// SourceGID returns the sender's GID from the header area of a UD receive that completed as wc. On RoCE v2 by IPv4 the
-// area holds the IPv4 header in its last 20 bytes and nothing defined before them. ok is false where the completion says
-// that there is no header.
+// SourceGID returns the sender's GID from the header area of a UD receive that completed as wc. The area does not say what
+// it holds, which is a GRH or an IPv6 header over all 40 bytes, or an IPv4 header in the last 20 with nothing defined before
+// it. ok is false where the completion says that there is no header, or the area holds neither.
 func SourceGID(wc *WC, area []byte) (source GID, ok bool) {
 	if wc.Flags&WCGRH == 0 || len(area) < GRHSize {
 		return GID{}, false
 	}
-	if isIPv4Header(area[20:40]) {
-		return GID(netip.AddrFrom4([4]byte(area[32:36])).As16()), true
+	ip4 := area[20:GRHSize]
+	// Both headers begin with their version. What stands before an IPv4 header can be the start of an IPv6 one that came
+	// into the same buffer earlier; and 0x45 can stand within an IPv6 address. Only then does the checksum decide, since
+	// soft-RoCE leaves it out; what it puts before the header is zeros.
+	is6, is4 := area[0]>>4 == 6, ip4[0] == 0x45
+	switch {
+	case is4 && (!is6 || isIPv4UDP(ip4)):
+		return GID(netip.AddrFrom4([4]byte(ip4[12:16])).As16()), true
+	case is6:
+		return GID(area[8:24]), true
 	}
-	return GID(area[8:24]), true
+	return GID{}, false
 }
 
-// isIPv4Header tells whether 20 bytes are an IPv4 header, by version, length and checksum: the area does not say its
-// family, and the checksum of an IPv6 header's tail is right by chance in one case of 65536 times the other fields'.
-func isIPv4Header(b []byte) bool {
-	if b[0] != 0x45 {
-		return false
-	}
+// isIPv4UDP tells whether 20 bytes that begin with 0x45 are an IPv4 header before UDP whose checksum is right.
+func isIPv4UDP(b []byte) bool {
 	var sum uint32
 	for i := 0; i < len(b); i += 2 {
 		sum += uint32(binary.BigEndian.Uint16(b[i:]))
@@ -142,5 +145,7 @@ func isIPv4Header(b []byte) bool {
 	for sum > 0xffff {
 		sum = sum>>16 + sum&0xffff
 	}
-	return sum == 0xffff || bytes.Equal(b[10:12], []byte{0, 0}) // some devices leave the checksum out
+	return sum == 0xffff && b[9] == ipProtoUDP
 }
+
+const ipProtoUDP = 17

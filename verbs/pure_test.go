@@ -83,35 +83,6 @@ func TestRNRTimerCode(t *testing.T) {
 	}
 }
 
-func TestSourceGID(t *testing.T) {
-	v4 := make([]byte, verbs.GRHSize)
-	for i := range 20 { // undefined on the wire
-		v4[i] = 0x66
-	}
-	// 10.9.0.2 to 10.9.0.1, UDP, with its checksum.
-	copy(v4[20:], []byte{0x45, 0, 0, 60, 0, 0, 0x40, 0, 64, 17, 0x26, 0x9d, 10, 9, 0, 2, 10, 9, 0, 1})
-	v6 := make([]byte, verbs.GRHSize)
-	v6[0] = 0x60
-	source6, destination6 := gid(t, "2001:db8::2"), gid(t, "2001:db8::1")
-	copy(v6[8:], source6[:])
-	copy(v6[24:], destination6[:])
-
-	for name, tc := range map[string]struct {
-		area []byte
-		want verbs.GID
-	}{"IPv4": {v4, gid(t, "10.9.0.2")}, "IPv6": {v6, source6}} {
-		t.Run(name, func(t *testing.T) {
-			got, ok := verbs.SourceGID(&verbs.WC{Flags: verbs.WCGRH}, tc.area)
-			require.True(t, ok)
-			require.Equal(t, tc.want, got)
-			_, ok = verbs.SourceGID(&verbs.WC{}, tc.area)
-			require.False(t, ok, "the completion says that there is no header")
-			_, ok = verbs.SourceGID(&verbs.WC{Flags: verbs.WCGRH}, tc.area[:39])
-			require.False(t, ok)
-		})
-	}
-}
-
 func TestCompletionError(t *testing.T) {
 	require.NoError(t, (&verbs.WC{}).Err())
 	err := (&verbs.WC{ID: 7, QPN: 9, Status: verbs.WCRetryExceeded, VendorErr: 0x81}).Err()
