@@ -26,11 +26,6 @@ type File interface {
 	Discard() error
 }
 
-// noSender is the error of a connection that never became a transfer.
-type noSender struct{ error }
-
-func (e *noSender) Unwrap() error { return e.error }
-
 // receiving is one sender being served.
 type receiving struct {
 	*session
@@ -74,40 +69,6 @@ func (s *receiving) outlast() {
 	case <-s.deaf:
 	case <-time.After(shutdownTimeout + grace):
 	}
-}
-
-// welcome exchanges addresses and connects.
-func (s *receiving) welcome() error {
-	hello, err := expect[*wire.Hello](s.session, s.timeouts.Handshake)
-	if err != nil {
-		return err
-	}
-	var address transferengine.Address
-	if address, s.credits, err = unmarshal(hello.Engine, hello.Credits); err != nil {
-		return err
-	}
-	size := s.receiver.window()
-	s.slotSize, s.slots = cut(size)
-	s.transfers = make([]transferengine.Transfer, s.slots)
-	if s.window, err = newBuffer(s.receiver.Engine, s.slots*s.slotSize, transferengine.RemoteWrite); err != nil {
-		return err
-	}
-	ctx, cancel := context.WithTimeout(s.ctx, s.timeouts.Handshake)
-	defer cancel()
-	peer, err := s.receiver.Engine.Connect(ctx, address)
-	if err != nil {
-		return s.reason(err)
-	}
-	if err := s.receiver.claim(peer); err != nil {
-		return err
-	}
-	s.peer = peer
-	s.watch(peer)
-	welcome := &wire.Welcome{SlotSize: uint32(s.slotSize), Slots: uint32(s.slots)}
-	if welcome.Engine, welcome.Window, err = marshal(s.receiver.Engine, s.window); err != nil {
-		return err
-	}
-	return s.conn.Send(welcome)
 }
 
 // receiveAll receives files until the sender has no more.

@@ -67,52 +67,6 @@ type sending struct {
 	allowed uint64 // chunks below this one have a free slot
 }
 
-// greet exchanges addresses and connects.
-func (s *sending) greet() (err error) {
-	if s.credits, err = newBuffer(s.config.Engine, slotAlign, transferengine.RemoteWrite); err != nil {
-		return err
-	}
-	hello := new(wire.Hello)
-	if hello.Engine, hello.Credits, err = marshal(s.config.Engine, s.credits); err != nil {
-		return err
-	}
-	if err := s.conn.Send(hello); err != nil {
-		return s.reason(err)
-	}
-	welcome, err := expect[*wire.Welcome](s.session, s.timeouts.Handshake)
-	if err != nil {
-		return err
-	}
-	address, err := s.accept(welcome)
-	if err != nil {
-		return err
-	}
-	ctx, cancel := context.WithTimeout(s.ctx, s.timeouts.Handshake)
-	defer cancel()
-	if s.peer, err = s.config.Engine.Connect(ctx, address); err != nil {
-		return s.reason(err)
-	}
-	s.watch(s.peer)
-	return nil
-}
-
-// accept checks what the receiver offers, and allocates what it takes to use it.
-func (s *sending) accept(welcome *wire.Welcome) (address transferengine.Address, err error) {
-	if address, s.window, err = unmarshal(welcome.Engine, welcome.Window); err != nil {
-		return address, err
-	}
-	if welcome.SlotSize > acceptSlot || welcome.Slots > acceptSlots ||
-		s.window.Length() != uint64(welcome.SlotSize)*uint64(welcome.Slots) {
-		return address, fmt.Errorf("it offers %d slots of %d bytes in a window of %d; at most %d of at most %d are possible",
-			welcome.Slots, welcome.SlotSize, s.window.Length(), acceptSlots, acceptSlot)
-	}
-	s.slotSize, s.slots = int(welcome.SlotSize), int(welcome.Slots)
-	s.allowed = uint64(s.slots)
-	s.transfers = make([]transferengine.Transfer, min(s.slots, max(stageBytes/s.slotSize, 1)))
-	s.stage, err = newBuffer(s.config.Engine, len(s.transfers)*s.slotSize, 0)
-	return address, err
-}
-
 // sendAll sends the files, and waits until the receiver has taken leave.
 func (s *sending) sendAll(files []Source, report *Report) error {
 	for i := range files {

@@ -123,23 +123,3 @@ func (r *Receiver) served(report Report, err error) {
 		r.Served(report, err)
 	}
 }
-
-// claim gives one transfer the immediates of a peer: a second one at a time would take them away from it, and what the
-// first one left behind would be counted for the second.
-func (r *Receiver) claim(peer *transferengine.Peer) error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for p := range r.serving {
-		if p.Err() != nil { // it cannot come back
-			delete(r.serving, p)
-		}
-	}
-	if _, ok := r.serving[peer]; ok {
-		return errors.New("the engine sends already, or has sent: open another one")
-	}
-	if r.serving == nil {
-		r.serving = make(map[*transferengine.Peer]struct{})
-	}
-	r.serving[peer] = struct{}{}
-	return nil
-}

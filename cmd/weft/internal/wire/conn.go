@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -13,12 +14,15 @@ import (
 // prefix is how much of a message has to be there to know its length: see package tlv.
 const prefix = 12
 
-// Conn sends and receives messages over a connection. One goroutine at a time may send, and one receive.
+// Conn sends and receives messages over a connection. Any goroutine may send, and one at a time receive.
 type Conn struct {
 	conn    net.Conn
 	timeout time.Duration
 	bytes   atomic.Int64
 	buffer  [MaxMessage]byte // of what is being received
+
+	mu     sync.Mutex // messages leave in the order in which they were encoded
+	queued []byte     // encoded, and not yet sent
 }
 
 // NewConn returns a Conn over an open connection. Sending a message, and receiving the rest of one that has begun, takes
@@ -33,23 +37,6 @@ func (c *Conn) RemoteAddr() net.Addr { return c.conn.RemoteAddr() }
 
 // Close closes the connection; a Receive then returns.
 func (c *Conn) Close() error { return c.conn.Close() }
-
-// Send sends a message.
-func (c *Conn) Send(m Message) error {
-	b, err := Encode(m)
-	if err != nil {
-		return err
-	}
-	if err := c.conn.SetWriteDeadline(time.Now().Add(c.timeout)); err != nil {
-		return fmt.Errorf("send %s: %w", m.format().Name, err)
-	}
-	n, err := c.conn.Write(b)
-	c.bytes.Add(int64(n))
-	if err != nil {
-		return fmt.Errorf("send %s: %w", m.format().Name, err)
-	}
-	return nil
-}
 
 // Receive waits for a message: until the connection is closed, if none begins. The error is io.EOF if the other end closed
 // the connection between two messages.

@@ -60,26 +60,6 @@ type Welcome struct {
 	Slots    uint32
 }
 
-// File announces a file.
-type File struct {
-	Name string // relative, elements separated by slashes
-	Size uint64 // bytes
-	Mode uint32 // PermissionBits only
-}
-
-// Digest ends a file.
-type Digest struct {
-	SHA256 [32]byte
-}
-
-// Answer takes a File or a Digest, or says why not.
-type Answer struct {
-	Refusal string // empty: taken
-}
-
-// End says that all files were sent.
-type End struct{}
-
 // Abort ends the transfer.
 type Abort struct {
 	Text string // why
