@@ -90,7 +90,7 @@ bench-kvindex: deps ## The index against B-trees and binary search, interleaved;
 	cd kvindex/bench && go vet . && go run . $(ARGS)
 
 soak-kvindex: deps ## The index against a reference for SOAK= (10m); ARGS='-soak.seed 7' repeats a run
-	go test -count=1 -timeout=0 -run='^TestSoak$$' -v ./kvindex -soak=$(SOAK) $(ARGS)
+	go test -count=1 -timeout=0 -v ./kvindex -soak=$(SOAK) $(ARGS)
 
 mutants: deps ## Plant each fault of testdata/mutants and show that a test finds it; ARGS='verbs' or ARGS='-run PSN'
 	WEFT_REQUIRE=fabric go run ./internal/mutants $(ARGS)

@@ -53,7 +53,7 @@ func TestArenaAgainstASortedSlice(t *testing.T) {
 			m := newReference()
 			for range 2 {
 				for phase, deletions := range []int{10, 45, 10, 90} {
-					for range 800 {
+					for range 500 {
 						k, v := m.near(random), random.Uint64()
 						if random.IntN(100) < deletions {
 							want, exists := m.remove(k)
@@ -244,7 +244,7 @@ func TestArenaReadersBesideAWriter(t *testing.T) {
 			}
 		})
 	}
-	for range 6000 {
+	for range kvindex.Rounds(3000) {
 		k := random.Uint64N(3000)
 		var err error
 		if k%10 != 0 && random.IntN(2) == 0 {

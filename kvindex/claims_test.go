@@ -3,7 +3,6 @@ package kvindex_test
 import (
 	"context"
 	"encoding/binary"
-	"flag"
 	"io"
 	"iter"
 	"math/rand/v2"
@@ -76,11 +75,12 @@ func TestLearnedShare(t *testing.T) {
 		"uniform": uniform(random, 200_000), "dense4x": dense4x(random, 200_000),
 		"lognormal": lognormal(random, 200_000), "ip4": realKeys(t, "ip4"),
 	} {
-		require.GreaterOrEqual(t, load(t, keys, kvindex.Config{}).Stats().LearnedShare, 0.95, name)
+		require.GreaterOrEqual(t, loaded(t, keys, kvindex.Config{}).Stats().LearnedShare, 0.95, name)
 	}
-	require.Less(t, load(t, uniform(random, 200_000), kvindex.Config{}).Stats().Overhead, 2.0)
-	require.Less(t, load(t, realKeys(t, "word_prefix8"), kvindex.Config{}).Stats().Overhead, 10.0)
-	require.Less(t, load(t, realKeys(t, "word_prefix8"), kvindex.Config{Search: kvindex.SearchLearned}).Stats().Overhead, 10.0)
+	require.Less(t, loaded(t, uniform(random, 200_000), kvindex.Config{}).Stats().Overhead, 2.0)
+	words := realKeys(t, "word_prefix8")
+	require.Less(t, loaded(t, words, kvindex.Config{}).Stats().Overhead, 10.0)
+	require.Less(t, loaded(t, words, kvindex.Config{Search: kvindex.SearchLearned}).Stats().Overhead, 10.0)
 }
 
 // steps are runs of consecutive keys at the distances that next gives.
@@ -165,20 +165,15 @@ func FuzzIndex(f *testing.F) {
 	})
 }
 
-var (
-	soak     = flag.Duration("soak", 0, "how long TestSoak goes on")
-	soakSeed = flag.Uint64("soak.seed", 0, "the seed of TestSoak; 0 draws one")
-)
-
 // TestSoak runs everything against a reference for a long time: make soak-kvindex.
 func TestSoak(t *testing.T) {
-	seed := *soakSeed
+	seed := *kvindex.SoakSeed
 	if seed == 0 {
 		seed = rand.Uint64()
 	}
 	t.Logf("-soak.seed %d", seed)
 	random := rand.New(rand.NewPCG(seed, 0))
-	for deadline := time.Now().Add(*soak); time.Now().Before(deadline); {
+	for deadline := time.Now().Add(*kvindex.Soak); time.Now().Before(deadline); {
 		cfg := kvindex.Config{LeafEpsilon: 1 + random.IntN(16), InnerEpsilon: 1 + random.IntN(8),
 			LeafCapacity: 4 + random.IntN(125), NodeSegments: 2 + random.IntN(6), BufferCapacity: 1 + random.IntN(16),
 			Search: kvindex.Search(random.IntN(3))}

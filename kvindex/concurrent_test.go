@@ -15,7 +15,7 @@ import (
 
 // TestWritersOnOneLeaf loses no acknowledged write of 32 writers whose keys are all in one leaf.
 func TestWritersOnOneLeaf(t *testing.T) {
-	const writers, each = 32, 300
+	const writers, each = 32, 100
 	for name, cfg := range shapes {
 		x, err := kvindex.New[uint64](cfg)
 		require.NoError(t, err)
@@ -133,7 +133,7 @@ func TestReadersBesideWriters(t *testing.T) {
 				}
 			})
 		}
-		m := churn(x, random, 3, func(ops int) bool { return ops == 3000 })
+		m := churn(x, random, 3, func(ops int) bool { return ops == kvindex.Rounds(1000) })
 		done.Store(true)
 		wg.Wait()
 		require.NoError(t, x.Verify(), name)
@@ -163,7 +163,7 @@ func TestSnapshotsBesideWriters(t *testing.T) {
 			}
 		})
 	}
-	for range 40 {
+	for range kvindex.Rounds(10) {
 		var least, most [writers]uint64
 		for w := range least {
 			least[w] = acked[w].Load()
@@ -180,7 +180,7 @@ func TestSnapshotsBesideWriters(t *testing.T) {
 		for k, v := range s.All() {
 			m.put(k, v)
 		}
-		for range 3 {
+		for range 2 {
 			m.requireSame(t, s, random)
 		}
 		require.NoError(t, s.Close())

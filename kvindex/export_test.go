@@ -1,5 +1,21 @@
 package kvindex
 
+import "flag"
+
+// What make soak-kvindex gives: how long TestSoak goes on, and its seed.
+var (
+	Soak     = flag.Duration("soak", 0, "how long TestSoak goes on; every test that draws cases draws 20 times as many")
+	SoakSeed = flag.Uint64("soak.seed", 0, "the seed of TestSoak; 0 draws one")
+)
+
+// Rounds is how many cases a test draws: enough to find its fault in an everyday run, and many more in a soak.
+func Rounds(everyday int) int {
+	if *Soak > 0 {
+		return 20 * everyday
+	}
+	return everyday
+}
+
 // Model is the fixed-point model.
 type Model = model
 

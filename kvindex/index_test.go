@@ -101,7 +101,9 @@ func (m *reference) requireSame(t testing.TB, r reader, random *rand.Rand) {
 	keys, values := collect(r.All())
 	require.True(t, slices.Equal(m.keys, keys), "%d keys, want %d", len(keys), len(m.keys))
 	for i, k := range keys {
-		require.Equal(t, m.values[k], values[i], "key %d", k)
+		if m.values[k] != values[i] { // a check without reflection: there are many
+			require.Equal(t, m.values[k], values[i], "key %d", k)
+		}
 	}
 	back, _ := collect(r.Backward())
 	slices.Reverse(back)
@@ -204,7 +206,7 @@ func TestEmptyAgain(t *testing.T) {
 		require.NoError(t, err)
 		m := newReference()
 		for round := range 3 {
-			keys := uniform(random, 2000)
+			keys := uniform(random, kvindex.Rounds(800))
 			for _, k := range keys {
 				x.Put(k, k)
 			}
@@ -229,9 +231,9 @@ func TestBulkLoad(t *testing.T) {
 	random := newRandom(t)
 	for name, keys := range keySets(t, 20000) {
 		for shape, cfg := range shapes {
-			some := keys[:min(len(keys), 30000)]
+			some := stretch(t, keys, 10000)
 			if cfg.LeafCapacity != 0 {
-				some = keys[:min(len(keys), 3000)]
+				some = stretch(t, keys, 1000)
 			}
 			x, err := kvindex.BulkLoad(pairs(some, inverse), cfg)
 			require.NoError(t, err)

@@ -100,12 +100,12 @@ func TestLinearizabilityChecker(t *testing.T) {
 // TestLinearizable records short histories of a few keys that share leaves, with restructuring all the time.
 func TestLinearizable(t *testing.T) {
 	random := newRandom(t)
-	const workers, each, keys, rounds = 4, 12, 4, 300
+	const workers, each, keys = 4, 12, 4
 	for name, cfg := range shapes {
 		x, err := kvindex.New[uint64](cfg)
 		require.NoError(t, err)
 		var clock, values atomic.Uint64
-		for round := range rounds {
+		for round := range kvindex.Rounds(120) {
 			var initial [keys]register
 			for k := range initial {
 				initial[k], _ = x.Get(uint64(k))

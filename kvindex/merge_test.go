@@ -14,7 +14,7 @@ func TestWeaving(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	random := rand.New(rand.NewPCG(seed, 0))
-	for range 20_000 {
+	for range Rounds(3000) {
 		from, want := make([]uint64, random.IntN(maxCapacity+1)), []uint64{}
 		for i := range from {
 			from[i] = random.Uint64()
@@ -79,7 +79,7 @@ func TestMergingAgreesWithGo(t *testing.T) {
 	t.Logf("seed %d", seed)
 	random := rand.New(rand.NewPCG(seed, 0))
 	fitted := 0
-	for range 20_000 {
+	for range Rounds(4000) {
 		shift, start := random.IntN(64), random.Uint64()
 		keys := make([]uint64, 1+random.IntN(maxCapacity))
 		for i := range keys {
@@ -128,6 +128,6 @@ func TestMergingAgreesWithGo(t *testing.T) {
 		ranks(&of, &order)
 		require.Equal(t, wantOrder, order)
 	}
-	require.Greater(t, fitted, 5000)
+	require.Greater(t, fitted, Rounds(1000))
 	places(&model{}, nil, new([maxBuffer]uint64), maxBuffer, new([maxBuffer]int))
 }

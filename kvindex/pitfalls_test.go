@@ -12,11 +12,26 @@ import (
 	"github.com/weftrdma/weft/kvindex"
 )
 
-func load(t testing.TB, keys []uint64, cfg kvindex.Config) *kvindex.Index[uint64] {
+// loaded is an index of keys that nobody has verified.
+func loaded(t testing.TB, keys []uint64, cfg kvindex.Config) *kvindex.Index[uint64] {
 	x, err := kvindex.BulkLoad(pairs(keys, inverse), cfg)
 	require.NoError(t, err)
+	return x
+}
+
+func load(t testing.TB, keys []uint64, cfg kvindex.Config) *kvindex.Index[uint64] {
+	x := loaded(t, keys, cfg)
 	require.NoError(t, x.Verify())
 	return x
+}
+
+// stretch is everyday's part of a large set, another one each time; in a soak it is all of it.
+func stretch(t testing.TB, keys []uint64, most int) []uint64 {
+	if most = min(kvindex.Rounds(most), len(keys)); most == len(keys) {
+		return keys
+	}
+	from := newRandom(t).IntN(len(keys) - most)
+	return keys[from : from+most]
 }
 
 // requireAll finds every key, and nothing beside it.
@@ -80,6 +95,7 @@ func largestKey(t *testing.T) {
 
 func largeEpsilon(t *testing.T) {
 	for _, keys := range keySets(t, 20000) {
+		keys = stretch(t, keys, 20000)
 		requireAll(t, load(t, keys, kvindex.Config{LeafEpsilon: 56, InnerEpsilon: 56, Search: kvindex.SearchLearned}), keys)
 	}
 }
@@ -87,10 +103,7 @@ func largeEpsilon(t *testing.T) {
 func realSetsComplete(t *testing.T) {
 	for _, name := range []string{"ip4", "ip6hi", "word_prefix8"} {
 		for _, search := range []kvindex.Search{kvindex.SearchAuto, kvindex.SearchLearned, kvindex.SearchPlain} {
-			keys := realKeys(t, name)
-			if search != kvindex.SearchAuto {
-				keys = keys[:50000]
-			}
+			keys := stretch(t, realKeys(t, name), 30000)
 			requireAll(t, load(t, keys, kvindex.Config{Search: search}), keys)
 		}
 	}
@@ -234,14 +247,17 @@ func belowFirst(t *testing.T) {
 
 func lognormalDepth(t *testing.T) {
 	keys := lognormal(newRandom(t), 700_000)
-	x := load(t, keys, kvindex.Config{})
-	requireAll(t, x, keys)
+	x := loaded(t, keys, kvindex.Config{})
+	for _, k := range stretch(t, keys, 20000) {
+		v, ok := x.Get(k)
+		require.True(t, ok && v == ^k, "key %d", k)
+	}
 	require.LessOrEqual(t, x.Stats().Depth, 4)
 }
 
 func insertReal(t *testing.T) {
 	random := newRandom(t)
-	keys := realKeys(t, "ip6hi")[:60000]
+	keys := stretch(t, realKeys(t, "ip6hi"), 20000)
 	shuffled := slices.Clone(keys)
 	random.Shuffle(len(keys), func(i, j int) { shuffled[i], shuffled[j] = shuffled[j], shuffled[i] })
 	backward := slices.Clone(keys)
@@ -272,10 +288,10 @@ func eraseAll(t *testing.T) {
 
 func writesAfterLoad(t *testing.T) {
 	random := newRandom(t)
-	keys := uniform(random, 500_000)
+	keys := uniform(random, 100_000)
 	x := load(t, keys, kvindex.Config{})
 	m := map[uint64]bool{}
-	for range 100_000 {
+	for range kvindex.Rounds(30_000) {
 		k := keys[random.IntN(len(keys))] + random.Uint64N(2)
 		x.Put(k, ^k)
 		m[k] = true
@@ -311,7 +327,7 @@ func hardSets(t *testing.T) {
 			m.put(k, ^k)
 			x.Put(k, ^k)
 		}
-		for range 6000 {
+		for range kvindex.Rounds(3000) {
 			m.step(t, x, random, 40)
 		}
 		require.NoError(t, x.Verify())

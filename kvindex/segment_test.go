@@ -56,7 +56,7 @@ func segments(t *testing.T, keys []uint64, eps, limit int, run runFunc) (count i
 
 func TestSegmentsHoldTheirBound(t *testing.T) {
 	for name, keys := range keySets(t, 20000) {
-		keys = keys[:min(len(keys), 20000)]
+		keys = stretch(t, keys, 2500)
 		for _, eps := range []int{1, 4, 8, 16} {
 			for _, limit := range []int{4, 8, 128} {
 				optimal := segments(t, keys, eps, limit, kvindex.OptimalRun)
