@@ -106,9 +106,11 @@ type ExtendedAttr struct {
 	// (enum ibv_odp_general_caps, enum ibv_odp_transport_cap_bits).
 	ODP                 uint64
 	ODPRC, ODPUC, ODPUD uint32
-	// TimestampMask is the bits of a completion's timestamp; 0 without timestamps. CoreClockKHz is what they count.
-	TimestampMask, CoreClockKHz uint64
-	Flags                       uint64
+	// TimestampMask is the bits of the device's counter that completions carry as their timestamp; 0 without timestamps.
+	TimestampMask uint64
+	// CoreClockKHz is how many ticks of that counter are a millisecond; 0 where the driver does not tell.
+	CoreClockKHz uint64
+	Flags        uint64
 	// MaxModerationCount completions or MaxModerationPeriod are the most that [CQ.Moderate] takes.
 	MaxModerationCount  int
 	MaxModerationPeriod time.Duration
@@ -160,19 +162,4 @@ func (c *Context) QueryExtended() (ExtendedAttr, error) {
 		RateLimitMin:        int(a.rateLimitMin), RateLimitMax: int(a.rateLimitMax), RateLimitTypes: QPTypes(a.rateTypes),
 		PCIFetchAdd: a.pciFetchAdd, PCISwap: a.pciSwap, PCICompareSwap: a.pciCompareSwap,
 	}, nil
-}
-
-// Clock reads the device's clock, whose origin is the device's own. The error wraps [errors.ErrUnsupported] where it has
-// none that can be read.
-//
-// Implements:
-//
-//	int ibv_query_rt_values_ex(struct ibv_context *context, struct ibv_values_ex *values)
-func (c *Context) Clock() (time.Duration, error) {
-	if err := c.life.Enter(); err != nil {
-		return 0, err
-	}
-	defer c.life.Exit()
-	ns, err := cDeviceClock(c.ptr)
-	return time.Duration(ns), err
 }

@@ -124,7 +124,7 @@ func cQueryExtended(ctx unsafe.Pointer) (a extendedAttr, err error) {
 	return a, errno("ibv_query_device_ex", rc)
 }
 
-func cDeviceClock(ctx unsafe.Pointer) (ns uint64, err error) {
+func cDeviceClock(ctx unsafe.Pointer) (ticks uint64, err error) {
 	var n C.uint64_t
 	rc := C.weft_device_clock((*C.struct_ibv_context)(ctx), &n)
 	return uint64(n), errno("ibv_query_rt_values_ex", rc)

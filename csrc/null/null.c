@@ -58,6 +58,7 @@ struct weft_null {
     int64_t calls[CALLS];
     int64_t live;
     uint32_t key, qpn; /* the last that was given out */
+    uint64_t ticks;    /* of the device's counter */
     struct {
         int armed;
         uint32_t after, status, vendor_err;
@@ -158,7 +159,8 @@ static int null_query_device_ex(struct ibv_context *context, const struct ibv_qu
 static int null_query_rt_values(struct ibv_context *context, struct ibv_values_ex *values)
 {
     NULL_RESULT(context, query_rt_values);
-    values->raw_clock = (struct timespec){.tv_sec = 1, .tv_nsec = 500};
+    values->raw_clock = (struct timespec){.tv_nsec = (long)null_of(context)->ticks}; /* as mlx5 does */
+    values->comp_mask = null_of(context)->attr.hca_core_clock != 0 ? IBV_VALUES_MASK_RAW_CLOCK : 0;
     return 0;
 }
 

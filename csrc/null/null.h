@@ -28,6 +28,9 @@ void weft_null_port(struct weft_null *n, uint8_t port, uint32_t state, uint32_t 
                     uint8_t link_layer);
 int weft_null_gids(struct weft_null *n, const struct weft_gid_entry *gids, uint32_t count);
 
+/* The device's counter, and its frequency; with 0 kHz it has none. */
+void weft_null_clock(struct weft_null *n, uint64_t ticks, uint64_t khz);
+
 /* Access flags that a registration refuses, with EOPNOTSUPP. */
 void weft_null_refuse_access(struct weft_null *n, uint32_t access);
 

@@ -60,6 +60,12 @@ int weft_null_gids(struct weft_null *n, const struct weft_gid_entry *gids, uint3
     return 0;
 }
 
+void weft_null_clock(struct weft_null *n, uint64_t ticks, uint64_t khz)
+{
+    n->ticks = ticks;
+    n->attr.hca_core_clock = khz;
+}
+
 void weft_null_refuse_access(struct weft_null *n, uint32_t access)
 {
     n->refused_access = access;

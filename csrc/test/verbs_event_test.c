@@ -13,6 +13,8 @@ static struct {
     struct ibv_async_event event;
     int interrupts; /* before it */
     int acked;      /* an event with this object */
+    struct ibv_values_ex values;
+    uint64_t ticks; /* that values are to be read as */
 } driver;
 
 static int fake_get_async_event(struct ibv_context *c, struct ibv_async_event *event)
@@ -150,6 +152,35 @@ static void extended_attributes_carry_every_field(void)
     check_results("query_device_ex", query_extended);
 }
 
+static int fake_query_rt_values(struct ibv_context *c, struct ibv_values_ex *values)
+{
+    CHECK(c == context);
+    CHECK_EQ(values->comp_mask, IBV_VALUES_MASK_RAW_CLOCK);
+    *values = driver.values;
+    return result_of("query_rt_values");
+}
+
+static int read_clock(void)
+{
+    uint64_t ticks = 0;
+    int rc = weft_device_clock(context, &ticks);
+    CHECK(rc != 0 || ticks == driver.ticks);
+    return rc;
+}
+
+static void the_clock_is_the_devices_counter(void)
+{
+    reset();
+    extended.query_rt_values = fake_query_rt_values;
+    driver.values = (struct ibv_values_ex){.comp_mask = IBV_VALUES_MASK_RAW_CLOCK, .raw_clock.tv_nsec = 5000000007};
+    driver.ticks = 5000000007; /* cycles, as mlx5 has them */
+    check_results("query_rt_values", read_clock);
+    driver.values.raw_clock = (struct timespec){.tv_sec = 5, .tv_nsec = 7}; /* a driver whose tick is a nanosecond */
+    CHECK_EQ(read_clock(), 0);
+    driver.values.comp_mask = 0;
+    CHECK_EQ(read_clock(), EOPNOTSUPP);
+}
+
 /* A library that is older than the question, and a driver that does not know it. */
 static void what_is_not_there_is_unsupported(void)
 {
@@ -188,6 +219,7 @@ int main(void)
     RUN(an_event_that_cannot_be_taken_is_an_errno);
     RUN(the_descriptor_does_not_block);
     RUN(extended_attributes_carry_every_field);
+    RUN(the_clock_is_the_devices_counter);
     RUN(what_is_not_there_is_unsupported);
     RUN(a_context_can_bring_its_own_functions);
     return test_summary();

@@ -116,14 +116,20 @@ int weft_device_extended(struct ibv_context *context, struct weft_extended_attr 
     return 0;
 }
 
-int weft_device_clock(struct ibv_context *context, uint64_t *ns)
+/*
+ * The counter comes in a struct timespec, which is no time: mlx4 and mlx5 put their cycles into tv_nsec, more than a second
+ * of them, and leave tv_sec at 0. A driver that does not read the counter says so in comp_mask.
+ */
+int weft_device_clock(struct ibv_context *context, uint64_t *ticks)
 {
     struct verbs_context *extended = WEFT_EXTENDED(context, query_rt_values);
     if (extended == NULL)
         return EOPNOTSUPP;
     struct ibv_values_ex values = {.comp_mask = IBV_VALUES_MASK_RAW_CLOCK};
     int rc = WEFT_CALL(extended->query_rt_values(context, &values));
-    *ns = (uint64_t)values.raw_clock.tv_sec * 1000000000 + (uint64_t)values.raw_clock.tv_nsec;
+    if (rc == 0 && (values.comp_mask & IBV_VALUES_MASK_RAW_CLOCK) == 0)
+        rc = EOPNOTSUPP;
+    *ticks = (uint64_t)values.raw_clock.tv_sec * 1000000000 + (uint64_t)values.raw_clock.tv_nsec;
     return rc;
 }
 

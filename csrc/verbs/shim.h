@@ -51,7 +51,7 @@ int weft_context_fd(struct ibv_context *context);
 int weft_context_vectors(struct ibv_context *context);
 int weft_device_query(struct ibv_context *context, struct weft_device_attr *attr);
 int weft_device_extended(struct ibv_context *context, struct weft_extended_attr *attr);
-int weft_device_clock(struct ibv_context *context, uint64_t *ns);
+int weft_device_clock(struct ibv_context *context, uint64_t *ticks); /* of the device's own counter */
 int weft_port_query(struct ibv_context *context, uint8_t port, struct weft_port_attr *attr);
 int weft_pkey_query(struct ibv_context *context, uint8_t port, int index, uint16_t *pkey); /* host order */
 int weft_pkey_index(struct ibv_context *context, uint8_t port, uint16_t pkey, int *index);

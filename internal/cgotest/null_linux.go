@@ -96,6 +96,11 @@ func (n *Null) SetGIDs(gids ...GID) error {
 	return nil
 }
 
+// SetClock sets the device's counter and its frequency; with 0 kHz the device has none.
+func (n *Null) SetClock(ticks, khz uint64) {
+	C.weft_null_clock(n.n, C.uint64_t(ticks), C.uint64_t(khz))
+}
+
 // RefuseAccess has registrations with any of these access flags fail with EOPNOTSUPP.
 func (n *Null) RefuseAccess(access uint32) { C.weft_null_refuse_access(n.n, C.uint32_t(access)) }
 
