@@ -130,27 +130,47 @@ func greet(t *testing.T, end *receiverEnd, name string) *wire.Conn {
 	})
 	conn := wire.NewConn(end.dial(), patience)
 	t.Cleanup(func() { _ = conn.Close() })
-	require.NoError(t, conn.Send(hello(t, engine, region)))
-	m, err := conn.Receive()
-	require.NoError(t, err)
-	require.IsType(t, &wire.Welcome{}, m)
+	introduce(t, conn)
+	require.NoError(t, conn.Send(request(t, engine, region)))
+	require.IsType(t, &wire.Welcome{}, afterWaiting(t, conn))
 	return conn
 }
 
-func hello(t *testing.T, engine *transferengine.Engine, region *transferengine.Region) *wire.Hello {
+// afterWaiting is the next message that is not about a place in line.
+func afterWaiting(t *testing.T, conn *wire.Conn) wire.Message {
+	t.Helper()
+	for {
+		m, err := conn.Receive()
+		require.NoError(t, err)
+		if _, ok := m.(*wire.Wait); !ok {
+			return m
+		}
+	}
+}
+
+// introduce is a sender that has no key and said so.
+func introduce(t *testing.T, conn *wire.Conn) {
+	t.Helper()
+	require.NoError(t, conn.Send(&wire.Hello{Nonce: wire.NewNonce()}))
+	m, err := conn.Receive()
+	require.NoError(t, err)
+	require.IsType(t, &wire.Challenge{}, m)
+	require.NoError(t, conn.Authenticate(nil, true))
+}
+
+func request(t *testing.T, engine *transferengine.Engine, region *transferengine.Region) *wire.Request {
 	t.Helper()
 	address, err := engine.Address().MarshalBinary()
 	require.NoError(t, err)
 	descriptor, err := region.Descriptor().MarshalBinary()
 	require.NoError(t, err)
-	return &wire.Hello{Engine: address, Credits: descriptor}
+	return &wire.Request{Engine: address, Credits: descriptor}
 }
 
 // requireAbort wants the other end to give up with the text, and then to close the connection.
 func requireAbort(t *testing.T, conn *wire.Conn, text string) {
 	t.Helper()
-	m, err := conn.Receive()
-	require.NoError(t, err)
+	m := afterWaiting(t, conn)
 	require.IsType(t, &wire.Abort{}, m)
 	require.Contains(t, m.(*wire.Abort).Text, text)
 	require.NoError(t, conn.Close())
@@ -197,17 +217,18 @@ func TestStrangers(t *testing.T) {
 	memory := make([]byte, 1)
 	region, err := engine.Register(memory, transferengine.RemoteWrite)
 	require.NoError(t, err)
-	good := hello(t, engine, region)
+	good := request(t, engine, region)
 	require.NoError(t, region.Close())
 	for _, c := range []struct {
 		message wire.Message
 		text    string
 	}{
-		{&wire.End{}, `it sent "end" where "hello" was due`},
-		{&wire.Hello{Engine: []byte("x"), Credits: good.Credits}, "address: 1 bytes are less than a header"},
-		{&wire.Hello{Engine: good.Engine, Credits: good.Engine}, "descriptor: starts with"},
+		{&wire.End{}, `it sent "end" where "request" was due`},
+		{&wire.Request{Engine: []byte("x"), Credits: good.Credits}, "address: 1 bytes are less than a header"},
+		{&wire.Request{Engine: good.Engine, Credits: good.Engine}, "descriptor: starts with"},
 	} {
 		conn := wire.NewConn(end.dial(), patience)
+		introduce(t, conn)
 		require.NoError(t, conn.Send(c.message))
 		requireAbort(t, conn, c.text)
 	}
@@ -227,11 +248,13 @@ func TestOneTransferPerEngine(t *testing.T) {
 	require.NoError(t, err)
 	defer region.Close()
 	first, second := wire.NewConn(end.dial(), patience), wire.NewConn(end.dial(), patience)
-	require.NoError(t, first.Send(hello(t, engine, region)))
+	introduce(t, first)
+	require.NoError(t, first.Send(request(t, engine, region)))
 	m, err := first.Receive()
 	require.NoError(t, err)
 	require.IsType(t, &wire.Welcome{}, m)
-	require.NoError(t, second.Send(hello(t, engine, region)))
+	introduce(t, second)
+	require.NoError(t, second.Send(request(t, engine, region)))
 	requireAbort(t, second, "the engine sends already")
 	require.NoError(t, first.Close())
 }
@@ -244,7 +267,7 @@ func TestHostileReceiver(t *testing.T) {
 	region, err := engine.Register(memory, transferengine.RemoteWrite)
 	require.NoError(t, err)
 	defer region.Close()
-	own := hello(t, engine, region)
+	own := request(t, engine, region)
 	for i, c := range []struct {
 		answer wire.Message
 		text   string
@@ -263,6 +286,8 @@ func TestHostileReceiver(t *testing.T) {
 				return
 			}
 			c1 := wire.NewConn(conn, patience)
+			_, _ = c1.Receive()
+			_ = c1.Send(&wire.Challenge{})
 			_, _ = c1.Receive()
 			_ = c1.Send(c.answer)
 			_, _ = io.Copy(io.Discard, conn)
@@ -288,7 +313,7 @@ func TestSilentReceiver(t *testing.T) {
 	s := filetransfer.Sender{Engine: openEngine(t, newNetwork(t, simrail.Script{}), "sender"),
 		Timeouts: filetransfer.Timeouts{Handshake: 50 * time.Millisecond}}
 	_, err = s.Send(rdmatest.Context(t, patience), conn, nil)
-	require.EqualError(t, err, fmt.Sprintf("greet %s: it made no progress for 50ms", l.Addr()))
+	require.EqualError(t, err, fmt.Sprintf("greet %s: it said nothing in time", l.Addr()))
 }
 
 // TestSenderCancelled: the receiver is told why.

@@ -51,6 +51,8 @@ const (
 
 // Timeouts bound how long one end waits for the other. The zero value is the default.
 type Timeouts struct {
+	// Greeting bounds how long a connection may take to say who it is; zero is a second. Only a receiver heeds it.
+	Greeting time.Duration
 	// Handshake bounds everything before the first file, zero is 10 seconds; and single messages.
 	Handshake time.Duration
 	// Idle bounds each wait after that: zero is a minute. A disk may need that long.
@@ -58,6 +60,9 @@ type Timeouts struct {
 }
 
 func (t Timeouts) withDefaults() Timeouts {
+	if t.Greeting <= 0 {
+		t.Greeting = time.Second
+	}
 	if t.Handshake <= 0 {
 		t.Handshake = 10 * time.Second
 	}

@@ -207,7 +207,7 @@ func TestDefaultWindow(t *testing.T) {
 
 // TestManySendersAtOnce have the receiver serve them all at a time, some with one name.
 func TestManySendersAtOnce(t *testing.T) {
-	r := receive(t, newNetwork(t, simrail.Script{}), &filetransfer.Receiver{Window: window, Senders: 3})
+	r := receive(t, newNetwork(t, simrail.Script{}), &filetransfer.Receiver{Window: window, Seats: 3})
 	const senders = 6
 	reports, errs := make([]filetransfer.Report, senders), make([]error, senders)
 	var wg sync.WaitGroup

@@ -1,27 +1,91 @@
 package filetransfer
 
+// How the two ends meet.
+//
+//	greeting   Hello, Challenge, Request: at the receiver outside the seats, within Timeouts.Greeting. No message is read ahead,
+//	           since the keys are made of those that went before.
+//	line       the sender waits for a seat and is told its place. From here on session.listen reads what the other end says.
+//	set-up     the receiver registers a window for this sender alone, connects to its engine, and says Welcome; the sender
+//	           connects. A failure is told to the other end in words that do not depend on what the network answered.
+//
+// What follows is a transfer, at the end of which the receiver gives the peer up and takes the window away.
+
 import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/weftrdma/weft/cmd/weft/internal/wire"
 	"github.com/weftrdma/weft/transferengine"
 )
 
-// greet exchanges addresses and connects.
+// signOfLife is how often a sender in line is told its place, so that it knows a receiver that is alive from one that is not.
+const signOfLife = 3 * time.Second
+
+var (
+	errReceiverHasKey = errors.New("the receiver serves only senders that have its key: give --key-file")
+	errReceiverNoKey  = errors.New("the receiver has no key: give both ends the same --key-file, or neither")
+)
+
+// await waits for a message while nobody listens. Its deadline is that of the whole message.
+func await[T wire.Message](s *session, deadline time.Time) (T, error) {
+	stop := context.AfterFunc(s.ctx, func() { _ = s.conn.Close() })
+	m, err := s.conn.ReceiveBy(deadline)
+	if !stop() {
+		err = context.Cause(s.ctx)
+	} else if err != nil && !time.Now().Before(deadline) {
+		err = &errGone{errors.New("it said nothing in time")}
+	} else if err != nil {
+		err = lost(err)
+	}
+	var none T
+	switch m := m.(type) {
+	case T:
+		return m, err
+	case *wire.Abort:
+		return none, gaveUp(m)
+	case nil:
+		return none, err
+	}
+	return none, fmt.Errorf("it sent %q where %q was due", wire.Kind(m), wire.Kind(none))
+}
+
+// introduce says who this sender is.
+func (s *sending) introduce() error {
+	keyed := len(s.config.Key) > 0
+	if err := s.conn.Send(&wire.Hello{Nonce: wire.NewNonce(), Keyed: keyed}); err != nil {
+		return lost(err)
+	}
+	challenge, err := await[*wire.Challenge](s.session, time.Now().Add(s.timeouts.Handshake))
+	switch {
+	case err != nil:
+		return err
+	case challenge.Keyed && !keyed:
+		return errReceiverHasKey
+	case !challenge.Keyed && keyed:
+		return errReceiverNoKey
+	}
+	return s.conn.Authenticate(s.config.Key, true)
+}
+
+// greet introduces this end, waits for a seat, and connects.
 func (s *sending) greet() (err error) {
 	if s.credits, err = newBuffer(s.config.Engine, slotAlign, transferengine.RemoteWrite); err != nil {
 		return err
 	}
-	hello := new(wire.Hello)
-	if hello.Engine, hello.Credits, err = marshal(s.config.Engine, s.credits); err != nil {
+	request := new(wire.Request)
+	if request.Engine, request.Credits, err = marshal(s.config.Engine, s.credits); err != nil {
 		return err
 	}
-	if err := s.conn.Send(hello); err != nil {
+	if err := s.introduce(); err != nil {
+		return err
+	}
+	s.start()
+	if err := s.conn.Send(request); err != nil {
 		return s.reason(err)
 	}
-	welcome, err := expect[*wire.Welcome](s.session, s.timeouts.Handshake)
+	welcome, err := s.standInLine()
 	if err != nil {
 		return err
 	}
@@ -36,6 +100,26 @@ func (s *sending) greet() (err error) {
 	}
 	s.watch(s.peer)
 	return nil
+}
+
+// standInLine waits until the receiver has a seat, and has connected, which may take both ends' time for it.
+func (s *sending) standInLine() (*wire.Welcome, error) {
+	for {
+		m, err := s.receive(2 * s.timeouts.Handshake)
+		if err != nil {
+			return nil, err
+		}
+		switch m := m.(type) {
+		case *wire.Welcome:
+			return m, nil
+		case *wire.Wait:
+			if s.config.Waiting != nil {
+				s.config.Waiting(int(m.Place))
+			}
+		default:
+			return nil, fmt.Errorf("it sent %q where \"welcome\" was due", wire.Kind(m))
+		}
+	}
 }
 
 // accept checks what the receiver offers, and allocates what it takes to use it.
@@ -55,43 +139,100 @@ func (s *sending) accept(welcome *wire.Welcome) (address transferengine.Address,
 	return address, err
 }
 
-// noSender is the error of a connection that never became a transfer.
-type noSender struct{ error }
+// admit is the receiver's part of the greeting.
+func (s *session) admit(key []byte, deadline time.Time) (*wire.Request, error) {
+	hello, err := await[*wire.Hello](s, deadline)
+	if err != nil {
+		return nil, err
+	}
+	keyed := len(key) > 0
+	if err := s.conn.Send(&wire.Challenge{Nonce: wire.NewNonce(), Keyed: keyed}); err != nil {
+		return nil, lost(err)
+	}
+	if keyed != hello.Keyed { // which the sender has read out of the challenge
+		return nil, &errGone{errors.New("only one end has a key")}
+	}
+	if err := s.conn.Authenticate(key, false); err != nil {
+		return nil, err
+	}
+	return await[*wire.Request](s, deadline)
+}
 
-func (e *noSender) Unwrap() error { return e.error }
+// wait waits for a seat, and tells the sender its place.
+func (s *session) wait(w *waiter) error {
+	alive := time.NewTicker(signOfLife)
+	defer alive.Stop()
+	place := 0
+	for {
+		select { // a seat that is free needs no words
+		case <-w.turn:
+			return nil
+		default:
+		}
+		select {
+		case <-w.turn:
+			return nil
+		case <-s.ctx.Done():
+			return context.Cause(s.ctx)
+		case m := <-s.messages:
+			return fmt.Errorf("it sent %q before it had a seat", wire.Kind(m))
+		case place = <-w.place:
+		case <-alive.C:
+		}
+		if place == 0 {
+			continue
+		}
+		if err := s.conn.Send(&wire.Wait{Place: uint32(place)}); err != nil {
+			return s.reason(err)
+		}
+	}
+}
 
-// welcome exchanges addresses and connects.
-func (s *receiving) welcome() error {
-	hello, err := expect[*wire.Hello](s.session, s.timeouts.Handshake)
+// welcome registers a window for the sender, and connects.
+func (s *receiving) welcome(request *wire.Request) error {
+	address, credits, err := unmarshal(request.Engine, request.Credits)
 	if err != nil {
 		return err
 	}
-	var address transferengine.Address
-	if address, s.credits, err = unmarshal(hello.Engine, hello.Credits); err != nil {
+	if check := s.receiver.Reachable; check != nil {
+		if err := check(s.conn.RemoteAddr(), address); err != nil {
+			return err
+		}
+	}
+	s.credits = credits
+	s.slotSize, s.slots = cut(s.receiver.window())
+	s.transfers = make([]transferengine.Transfer, s.slots)
+	if s.peer, err = s.connect(address); err != nil {
 		return err
 	}
-	size := s.receiver.window()
-	s.slotSize, s.slots = cut(size)
-	s.transfers = make([]transferengine.Transfer, s.slots)
+	if err := s.receiver.claim(s.peer); err != nil {
+		s.peer = nil // the other transfer's
+		return err
+	}
+	s.watch(s.peer)
+	// The pages are new: nothing of another sender is in them.
 	if s.window, err = newBuffer(s.receiver.Engine, s.slots*s.slotSize, transferengine.RemoteWrite); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(s.ctx, s.timeouts.Handshake)
-	defer cancel()
-	peer, err := s.receiver.Engine.Connect(ctx, address)
-	if err != nil {
-		return s.reason(err)
-	}
-	if err := s.receiver.claim(peer); err != nil {
-		return err
-	}
-	s.peer = peer
-	s.watch(peer)
 	welcome := &wire.Welcome{SlotSize: uint32(s.slotSize), Slots: uint32(s.slots)}
 	if welcome.Engine, welcome.Window, err = marshal(s.receiver.Engine, s.window); err != nil {
 		return err
 	}
 	return s.conn.Send(welcome)
+}
+
+// connect connects to the sender's engine. The error, and when it comes, are the same whatever the network answered: otherwise
+// a sender could give other addresses, and learn which ports of theirs are open.
+func (s *receiving) connect(address transferengine.Address) (*transferengine.Peer, error) {
+	ctx, cancel := context.WithTimeoutCause(s.ctx, s.timeouts.Handshake, fmt.Errorf("no connection to its engine within %v: "+
+		"the network, or a firewall, must let both hosts connect to each other's data ports", s.timeouts.Handshake))
+	defer cancel()
+	peer, err := s.receiver.Engine.Connect(ctx, address)
+	if err != nil {
+		<-ctx.Done()
+		return nil, context.Cause(ctx)
+	}
+	return peer, nil
 }
 
 // claim gives one transfer the immediates of a peer: a second one at a time would take them away from it, and what the

@@ -2,7 +2,6 @@ package filetransfer
 
 import (
 	"bytes"
-	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -10,8 +9,6 @@ import (
 	"hash"
 	"io"
 	"io/fs"
-	"net"
-	"time"
 
 	"github.com/weftrdma/weft/cmd/weft/internal/wire"
 	"github.com/weftrdma/weft/transferengine"
@@ -38,37 +35,6 @@ type receiving struct {
 	transfers       []transferengine.Transfer // by which slots were given back
 	chunk           uint64                    // the next one's number
 	report          *Report
-}
-
-// serve serves one sender. The report is valid in any case.
-func (r *Receiver) serve(ctx context.Context, conn net.Conn) (report Report, err error) {
-	s := &receiving{session: newSession(ctx, conn, r.Timeouts.withDefaults()), receiver: r, report: &report}
-	report.Peer = s.other()
-	defer s.close()
-	if err = s.welcome(); err != nil {
-		err = &noSender{fail(err, "welcome %s", s.other())}
-	} else {
-		start := time.Now()
-		err = s.receiveAll()
-		report.Seconds = time.Since(start).Seconds()
-	}
-	if err != nil {
-		s.giveUp(err)
-		s.outlast()
-	}
-	if s.window != nil {
-		err = errors.Join(err, s.window.close())
-	}
-	report.ControlBytes = s.conn.Bytes()
-	return report, err
-}
-
-// outlast waits until the sender has ended its writes, which it shows by closing the connection.
-func (s *receiving) outlast() {
-	select {
-	case <-s.deaf:
-	case <-time.After(shutdownTimeout + grace):
-	}
 }
 
 // receiveAll receives files until the sender has no more.

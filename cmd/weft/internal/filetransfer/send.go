@@ -20,6 +20,10 @@ type Sender struct {
 	Engine *transferengine.Engine
 	// Timeouts bound how long the receiver is waited for.
 	Timeouts Timeouts
+	// Key is the key that the receiver has too, of at least [wire.MinKey] bytes; empty for none.
+	Key []byte
+	// Waiting is told this sender's place in line while all seats of the receiver are taken; nil for nobody.
+	Waiting func(place int)
 	// Progress is told each time bytes were handed to the engine, and Finished what became of each file; nil for neither.
 	Progress func(bytes int)
 	Finished func(FileReport)

@@ -8,8 +8,16 @@ import (
 	"net"
 	"sync"
 	"syscall"
+	"time"
 
+	"github.com/weftrdma/weft/cmd/weft/internal/wire"
 	"github.com/weftrdma/weft/transferengine"
+)
+
+const (
+	// DefaultSeats is how many senders are served at a time, and MaxSeats how many can be.
+	DefaultSeats = 8
+	MaxSeats     = 1024
 )
 
 // Receiver says how to receive files. It must not be copied once it serves.
@@ -20,16 +28,22 @@ type Receiver struct {
 	Create func(name string, mode fs.FileMode) (File, error)
 	// Window is the memory for each sender in bytes, from MinWindow to MaxWindow; zero is DefaultWindow.
 	Window int
-	// Senders is how many are served at a time; zero is 8. Others wait.
-	Senders int
+	// Seats is how many senders are served at a time, at most MaxSeats; zero is DefaultSeats. Others wait in line.
+	Seats int
+	// Key is the key that senders must have, of at least [wire.MinKey] bytes; empty lets everybody send.
+	Key []byte
+	// Reachable says whether this receiver connects to a sender's engine, given where its request came from; nil is always.
+	// The error is told to the sender.
+	Reachable func(from net.Addr, engine transferengine.Address) error
 	// Once ends Serve after one sender.
 	Once bool
 	// Timeouts bound how long senders are waited for.
 	Timeouts Timeouts
-	// Received is told what became of each file, and Served of each transfer; nil for neither. They may be called by
-	// several goroutines at a time.
-	Received func(peer string, file FileReport)
-	Served   func(Report, error)
+	// Received is told what became of each file, Served of each transfer, and TurnedAway of each connection that did not become
+	// one; nil for none. They may be called by several goroutines at a time.
+	Received   func(peer string, file FileReport)
+	Served     func(Report, error)
+	TurnedAway func(peer string, err error)
 
 	mu      sync.Mutex
 	serving map[*transferengine.Peer]struct{}
@@ -39,8 +53,10 @@ func (r *Receiver) validate() error {
 	switch {
 	case r.Window != 0 && (r.Window < MinWindow || r.Window > MaxWindow):
 		return fmt.Errorf("a window of %d bytes, not %d to %d: %w", r.Window, MinWindow, MaxWindow, syscall.EINVAL)
-	case r.Senders < 0:
-		return fmt.Errorf("%d senders at a time: %w", r.Senders, syscall.EINVAL)
+	case r.Seats < 0 || r.Seats > MaxSeats:
+		return fmt.Errorf("%d seats, not 1 to %d: %w", r.Seats, MaxSeats, syscall.EINVAL)
+	case len(r.Key) > 0 && len(r.Key) < wire.MinKey:
+		return fmt.Errorf("a key of %d bytes, less than %d: %w", len(r.Key), wire.MinKey, syscall.EINVAL)
 	}
 	return nil
 }
@@ -52,6 +68,20 @@ func (r *Receiver) window() int {
 	return r.Window
 }
 
+// errServed ends a receiver that serves one sender.
+var errServed = errors.New("the receiver takes one sender, and has served it")
+
+// serving is a Receiver at work.
+type serving struct {
+	*Receiver
+	door  door
+	seats *seats
+	ctx   context.Context
+	stop  context.CancelCauseFunc
+
+	only error // what became of the one sender, with Once
+}
+
 // Serve serves senders that connect to the listener until the context ends, or with Once until one was served, whose error
 // it then returns. It closes the listener. Transfers that are under way when the context ends are given up.
 func (r *Receiver) Serve(ctx context.Context, listener net.Listener) error {
@@ -59,52 +89,42 @@ func (r *Receiver) Serve(ctx context.Context, listener net.Listener) error {
 	if err := r.validate(); err != nil {
 		return err
 	}
-	defer context.AfterFunc(ctx, func() { _ = listener.Close() })()
-	if r.Once {
-		return r.serveOne(ctx, listener)
+	seats := r.Seats
+	switch {
+	case r.Once:
+		seats = 1
+	case seats == 0:
+		seats = DefaultSeats
 	}
-	senders := r.Senders
-	if senders == 0 {
-		senders = 8
-	}
-	room := make(chan struct{}, senders)
+	s := &serving{Receiver: r, seats: newSeats(seats)}
+	s.ctx, s.stop = context.WithCancelCause(ctx)
+	defer s.stop(nil)
+	defer context.AfterFunc(s.ctx, func() { _ = listener.Close() })()
 	var goroutines sync.WaitGroup
-	defer goroutines.Wait()
+	var failed error
 	for {
-		// Before a connection is accepted, so that connections cannot use up descriptors or memory.
-		select {
-		case room <- struct{}{}:
-		case <-ctx.Done():
-			return nil
-		}
-		conn, err := accept(ctx, listener)
+		conn, err := accept(s.ctx, listener)
 		if conn == nil {
-			return err
+			failed = err
+			break
 		}
-		goroutines.Go(func() {
-			defer func() { <-room }()
-			r.served(r.serve(ctx, conn))
-		})
+		g := s.door.enter(conn)
+		goroutines.Go(func() { s.meet(g) })
 	}
+	s.stop(failed)
+	goroutines.Wait()
+	return errors.Join(failed, s.only)
 }
 
-// serveOne serves one connection after the other until one was a sender.
-func (r *Receiver) serveOne(ctx context.Context, listener net.Listener) error {
-	for {
-		conn, err := accept(ctx, listener)
-		if conn == nil {
-			return err
-		}
-		report, err := r.serve(ctx, conn)
-		r.served(report, err)
-		if stranger := (*noSender)(nil); !errors.As(err, &stranger) {
-			return err
-		}
-	}
-}
+// How long no connection is accepted when the process, or the machine, has no descriptor or memory for one.
+const (
+	firstBackOff = 5 * time.Millisecond
+	mostBackOff  = time.Second
+)
 
 // accept waits for a connection. It returns none, and no error, once the context has ended.
 func accept(ctx context.Context, listener net.Listener) (net.Conn, error) {
+	backOff := firstBackOff
 	for {
 		conn, err := listener.Accept()
 		switch {
@@ -112,14 +132,103 @@ func accept(ctx context.Context, listener net.Listener) (net.Conn, error) {
 			return conn, nil
 		case ctx.Err() != nil:
 			return nil, nil
-		case !errors.Is(err, syscall.ECONNABORTED): // the client's doing
+		case isOf(err, syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM):
+			// What is open now will be closed: go on then.
+			select {
+			case <-time.After(backOff):
+			case <-ctx.Done():
+				return nil, nil
+			}
+			backOff = min(2*backOff, mostBackOff)
+		case !isOf(err, syscall.ECONNABORTED, syscall.EPROTO, syscall.EPERM): // the client's doing, or a firewall's
 			return nil, fmt.Errorf("accept senders: %w", err)
 		}
 	}
 }
 
-func (r *Receiver) served(report Report, err error) {
-	if r.Served != nil {
-		r.Served(report, err)
+func isOf(err error, numbers ...syscall.Errno) bool {
+	for _, n := range numbers {
+		if errors.Is(err, n) {
+			return true
+		}
 	}
+	return false
+}
+
+// meet is one connection, from the door to the end of its transfer.
+func (s *serving) meet(g *guest) {
+	timeouts := s.Timeouts.withDefaults()
+	session := newSession(s.ctx, g.conn, timeouts)
+	defer session.close()
+	request, err := session.admit(s.Key, time.Now().Add(timeouts.Greeting))
+	s.door.leave(g)
+	if err != nil {
+		s.turnAway(session, err)
+		return
+	}
+	session.start()
+	w, err := s.seats.enter(g.host)
+	if err != nil {
+		s.turnAway(session, err)
+		return
+	}
+	defer s.seats.leave(w)
+	if err := session.wait(w); err != nil {
+		s.turnAway(session, err)
+		return
+	}
+	s.serve(session, request)
+}
+
+// turnAway gives up a connection that did not become a transfer.
+func (s *serving) turnAway(session *session, err error) {
+	session.giveUp(err)
+	if s.TurnedAway != nil && s.ctx.Err() == nil {
+		s.TurnedAway(session.other(), err)
+	}
+}
+
+// serve serves a sender that has a seat.
+func (s *serving) serve(session *session, request *wire.Request) {
+	report := Report{Peer: session.other()}
+	r := &receiving{session: session, receiver: s.Receiver, report: &report}
+	defer r.part()
+	if err := r.welcome(request); err != nil {
+		s.turnAway(session, fail(err, "welcome %s", session.other()))
+		return
+	}
+	start := time.Now()
+	err := r.receiveAll()
+	report.Seconds = time.Since(start).Seconds()
+	if err != nil {
+		r.giveUp(err)
+		r.outlast()
+	}
+	err = errors.Join(err, r.part())
+	report.ControlBytes = r.conn.Bytes()
+	if s.Served != nil {
+		s.Served(report, err)
+	}
+	if s.Once {
+		s.only = err // there is one seat, and nobody has it after this sender
+		s.stop(errServed)
+	}
+}
+
+// outlast waits until the sender has ended its writes, which it shows by closing the connection.
+func (s *receiving) outlast() {
+	select {
+	case <-s.deaf:
+	case <-time.After(shutdownTimeout + grace):
+	}
+}
+
+// part takes the window away from the sender, and gives the peer up: it keeps nothing here after its transfer. It may be called
+// again.
+func (s *receiving) part() (err error) {
+	if s.window != nil {
+		err = s.window.close()
+		s.window = nil
+	}
+	return err
 }

@@ -31,14 +31,16 @@ type errGone struct{ err error }
 func (e *errGone) Error() string { return e.err.Error() }
 func (e *errGone) Unwrap() error { return e.err }
 
-// newSession begins to listen to the other end. The session must be closed.
+// newSession makes a session that nobody listens to yet: see greet.go. It must be closed.
 func newSession(ctx context.Context, conn net.Conn, timeouts Timeouts) *session {
 	s := &session{conn: wire.NewConn(conn, timeouts.Handshake), timeouts: timeouts, messages: make(chan wire.Message),
 		deaf: make(chan struct{})}
 	s.ctx, s.cancel = context.WithCancelCause(ctx)
-	s.goroutines.Go(s.listen)
 	return s
 }
+
+// start begins to listen to the other end.
+func (s *session) start() { s.goroutines.Go(s.listen) }
 
 // close ends the connection and the goroutines.
 func (s *session) close() {
@@ -55,18 +57,13 @@ func (s *session) listen() {
 	defer close(s.deaf)
 	for {
 		m, err := s.conn.Receive()
-		switch abort, _ := m.(*wire.Abort); {
-		case errors.Is(err, io.EOF):
-			s.cancel(&errGone{errors.New("it closed the connection before the end")})
-			return
-		case wire.Lost(err):
-			s.cancel(&errGone{fmt.Errorf("the connection is lost: %w", err)})
-			return
+		abort, _ := m.(*wire.Abort)
+		switch {
 		case err != nil:
-			s.cancel(err)
+			s.cancel(lost(err))
 			return
 		case abort != nil:
-			s.cancel(&errGone{fmt.Errorf("it gave up: %s", wire.Printable(abort.Text))})
+			s.cancel(gaveUp(abort))
 		default:
 			select {
 			case s.messages <- m:
@@ -74,6 +71,22 @@ func (s *session) listen() {
 			}
 		}
 	}
+}
+
+// lost is the error of a session whose connection gave an error.
+func lost(err error) error {
+	switch {
+	case errors.Is(err, io.EOF):
+		return &errGone{errors.New("it closed the connection before the end")}
+	case wire.Lost(err):
+		return &errGone{fmt.Errorf("the connection is lost: %w", err)}
+	}
+	return err
+}
+
+// gaveUp is the error of a session that the other end has given up.
+func gaveUp(m *wire.Abort) error {
+	return &errGone{fmt.Errorf("it gave up: %s", wire.Printable(m.Text))}
 }
 
 // watch ends the session when the engine loses the peer, unless the other end has something to say about it.

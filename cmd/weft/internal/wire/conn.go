@@ -1,9 +1,11 @@
 package wire
 
 import (
+	"crypto/sha256"
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"hash"
 	"io"
 	"net"
 	"sync"
@@ -23,11 +25,17 @@ type Conn struct {
 
 	mu     sync.Mutex // messages leave in the order in which they were encoded
 	queued []byte     // encoded, and not yet sent
+
+	transcript hash.Hash // of the messages before Authenticate
+	out, in    *seal     // nil without a key
+	content    []byte    // the key for the content of files, likewise
 }
 
 // NewConn returns a Conn over an open connection. Sending a message, and receiving the rest of one that has begun, takes
 // at most the timeout.
-func NewConn(conn net.Conn, timeout time.Duration) *Conn { return &Conn{conn: conn, timeout: timeout} }
+func NewConn(conn net.Conn, timeout time.Duration) *Conn {
+	return &Conn{conn: conn, timeout: timeout, transcript: sha256.New()}
+}
 
 // Bytes is how many bytes were sent and received.
 func (c *Conn) Bytes() int64 { return c.bytes.Load() }
@@ -37,6 +45,26 @@ func (c *Conn) RemoteAddr() net.Addr { return c.conn.RemoteAddr() }
 
 // Close closes the connection; a Receive then returns.
 func (c *Conn) Close() error { return c.conn.Close() }
+
+// encode returns the bytes of the next message. They must leave in the order in which they were encoded. Under mu.
+func (c *Conn) encode(m Message) ([]byte, error) {
+	b, err := Encode(m)
+	if err != nil {
+		return nil, err
+	}
+	if c.out != nil {
+		return c.out.seal(b), nil
+	}
+	c.transcribe(b)
+	return b, nil
+}
+
+// transcribe takes a message into the transcript, until that is used.
+func (c *Conn) transcribe(b []byte) {
+	if c.transcript != nil {
+		c.transcript.Write(b)
+	}
+}
 
 // Receive waits for a message: until the connection is closed, if none begins. The error is io.EOF if the other end closed
 // the connection between two messages.
@@ -50,10 +78,27 @@ func (c *Conn) Receive() (Message, error) {
 	if err := c.conn.SetReadDeadline(time.Now().Add(c.timeout)); err != nil {
 		return nil, err
 	}
+	return c.rest()
+}
+
+// ReceiveBy waits for a whole message until the deadline.
+func (c *Conn) ReceiveBy(deadline time.Time) (Message, error) {
+	if err := c.conn.SetReadDeadline(deadline); err != nil {
+		return nil, err
+	}
+	if err := c.read(c.buffer[:1]); err != nil {
+		return nil, err
+	}
+	return c.rest()
+}
+
+// rest reads the rest of a message of which one byte is there.
+func (c *Conn) rest() (Message, error) {
 	if err := c.read(c.buffer[1:prefix]); err != nil {
 		return nil, inside(err)
 	}
-	if ofMagic(c.buffer[:prefix]) == nil {
+	m := ofMagic(c.buffer[:prefix])
+	if m == nil {
 		return Parse(c.buffer[:prefix]) // says so
 	}
 	size := binary.BigEndian.Uint32(c.buffer[8:])
@@ -63,6 +108,10 @@ func (c *Conn) Receive() (Message, error) {
 	if err := c.read(c.buffer[prefix:size]); err != nil {
 		return nil, inside(err)
 	}
+	if err := c.checkAuth(m, c.buffer[:size]); err != nil {
+		return nil, err
+	}
+	c.transcribe(c.buffer[:size])
 	return Parse(c.buffer[:size])
 }
 

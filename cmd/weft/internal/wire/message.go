@@ -2,7 +2,10 @@
 // what became of it. The bytes of the files themselves go by RDMA and are not here.
 //
 //	sender              receiver
-//	Hello          →               its engine, and where slots are given back
+//	Hello          →               a random nonce; whether it has a key
+//	               ←    Challenge  likewise
+//	Request        →               its engine, and where slots are given back
+//	               ←    Wait       all seats are taken: its place in line; again whenever that changes
 //	               ←    Welcome    its engine, its window and how it is cut into slots
 //	File           →               name, size, mode
 //	               ←    Answer     go on, or why not; then the next File
@@ -11,7 +14,8 @@
 //	               ←    Answer     the file is in place, or why not
 //	End            →               in place of a File; the receiver closes the connection
 //
-// Either end may say Abort instead of anything else, which ends the transfer.
+// Either end may say Abort instead of anything else, which ends the transfer. Where both ends have a key, every message from
+// Request on ends with the field that authenticates it: see auth.go.
 package wire
 
 import (
@@ -26,6 +30,8 @@ import (
 )
 
 const (
+	// version is that of the protocol.
+	version = 2
 	// MaxMessage is the largest message in bytes: the addresses and descriptors of engines with many NICs fit in.
 	MaxMessage = 8 << 10
 	// MaxName is the longest name of a file in bytes. With it, all messages about one file stay under 1 KiB.
@@ -38,26 +44,12 @@ const (
 	PermissionBits = 0o777
 )
 
-// Message is one of Hello, Welcome, File, Digest, Answer, End and Abort.
+// Message is one of Hello, Challenge, Request, Wait, Welcome, File, Digest, Answer, End and Abort.
 type Message interface {
 	format() *tlv.Format
 	appendFields(b []byte) []byte
 	field(typ uint16, value []byte) error
 	check() error
-}
-
-// Hello is the sender's first message.
-type Hello struct {
-	Engine  []byte // address of the sender's engine, in its own wire format
-	Credits []byte // descriptor of the memory whose writes, without bytes, give slots back
-}
-
-// Welcome answers a Hello.
-type Welcome struct {
-	Engine   []byte // address of the receiver's engine
-	Window   []byte // descriptor of the memory that takes the files' bytes: SlotSize · Slots bytes
-	SlotSize uint32 // bytes
-	Slots    uint32
 }
 
 // Abort ends the transfer.
@@ -67,30 +59,39 @@ type Abort struct {
 
 // Fields. Every message has all of its own.
 const (
-	fieldEngine   = tlv.Required | 1
-	fieldMemory   = tlv.Required | 2
-	fieldSlotSize = tlv.Required | 3
-	fieldSlots    = tlv.Required | 4
-	fieldName     = tlv.Required | 5
-	fieldSize     = tlv.Required | 6
-	fieldMode     = tlv.Required | 7
-	fieldSHA256   = tlv.Required | 8
-	fieldText     = tlv.Required | 9
+	fieldName   = tlv.Required | 5
+	fieldSize   = tlv.Required | 6
+	fieldMode   = tlv.Required | 7
+	fieldSHA256 = tlv.Required | 8
+	fieldText   = tlv.Required | 9
 )
 
 func newFormat(name string, magic string, known ...uint16) *tlv.Format {
-	return &tlv.Format{Name: name, Magic: [4]byte([]byte(magic)), Version: 1, MinVersion: 1, Known: known}
+	return &tlv.Format{Name: name, Magic: [4]byte([]byte(magic)), Version: version, MinVersion: version, Known: known}
 }
 
 var (
-	helloFormat   = newFormat("hello", "WfHI", fieldEngine, fieldMemory)
-	welcomeFormat = newFormat("welcome", "WfWE", fieldEngine, fieldMemory, fieldSlotSize, fieldSlots)
-	fileFormat    = newFormat("file", "WfFI", fieldName, fieldSize, fieldMode)
-	digestFormat  = newFormat("digest", "WfDI", fieldSHA256)
-	answerFormat  = newFormat("answer", "WfAN", fieldText)
-	endFormat     = newFormat("end", "WfEN")
-	abortFormat   = newFormat("abort", "WfAB", fieldText)
+	fileFormat   = newFormat("file", "WfFI", fieldName, fieldSize, fieldMode)
+	digestFormat = newFormat("digest", "WfDI", fieldSHA256)
+	answerFormat = newFormat("answer", "WfAN", fieldText)
+	endFormat    = newFormat("end", "WfEN")
+	// A peer of any version can read why it is turned away.
+	abortFormat = &tlv.Format{Name: "abort", Magic: [4]byte([]byte("WfAB")), Version: version, MinVersion: 1,
+		Known: []uint16{fieldText}}
 )
+
+// checkVersion refuses a message of a version that this end does not speak. Only an Abort is one format in all of them.
+func checkVersion(m Message, b []byte) error {
+	if len(b) < prefix {
+		return nil // which the format refuses
+	}
+	theirs := max(b[4], b[5])
+	if _, abort := m.(*Abort); abort || b[4] >= version && b[5] <= version {
+		return nil
+	}
+	return refuse(m, "the other end speaks version %d of the protocol, this one version %d: install the same weft at both ends",
+		theirs, version)
+}
 
 // Encode returns the message in its wire format, or an error if its fields are out of bounds.
 func Encode(m Message) ([]byte, error) {
@@ -98,8 +99,8 @@ func Encode(m Message) ([]byte, error) {
 		return nil, err
 	}
 	b := tlv.Finish(m.appendFields(m.format().Begin(nil)))
-	if len(b) > MaxMessage {
-		return nil, refuse(m, "%d bytes are over the limit of %d", len(b), MaxMessage)
+	if limit := MaxMessage - authSize; len(b) > limit {
+		return nil, refuse(m, "%d bytes are over the limit of %d", len(b), limit)
 	}
 	return b, nil
 }
@@ -112,6 +113,9 @@ func Parse(b []byte) (Message, error) {
 	m := ofMagic(b)
 	if m == nil {
 		return nil, fmt.Errorf("message: starts with %q, which is none of a file transfer's", b[:min(len(b), 4)])
+	}
+	if err := checkVersion(m, b); err != nil {
+		return nil, err
 	}
 	seen := 0
 	err := m.format().Parse(b, func(typ uint16, value []byte) error {
@@ -132,7 +136,7 @@ func Parse(b []byte) (Message, error) {
 
 // ofMagic makes an empty message of the kind that b begins with; nil if there is none.
 func ofMagic(b []byte) Message {
-	for _, m := range []Message{new(Hello), new(Welcome), new(File), new(Digest), new(Answer), new(End), new(Abort)} {
+	for _, m := range []Message{new(Hello), new(Challenge), new(Request), new(Wait), new(Welcome), new(File), new(Digest), new(Answer), new(End), new(Abort)} {
 		if magic := m.format().Magic; bytes.HasPrefix(b, magic[:]) {
 			return m
 		}

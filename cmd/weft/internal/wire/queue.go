@@ -38,7 +38,7 @@ func (c *Conn) Flush() error {
 
 // queue encodes a message behind the others. Under mu.
 func (c *Conn) queue(m Message) error {
-	b, err := Encode(m)
+	b, err := c.encode(m)
 	if err != nil {
 		return err
 	}

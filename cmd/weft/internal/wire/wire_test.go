@@ -3,6 +3,7 @@ package wire_test
 import (
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -18,19 +19,34 @@ import (
 // messages is one of each kind, by the name of its file of golden bytes.
 func messages() map[string]wire.Message {
 	return map[string]wire.Message{
-		"file-hello":   &wire.Hello{Engine: []byte("engine"), Credits: []byte("credits")},
-		"file-welcome": &wire.Welcome{Engine: []byte("engine"), Window: []byte("window"), SlotSize: 1 << 18, Slots: 16},
-		"file-file":    &wire.File{Name: "a/b.tar", Size: 0x0102030405060708, Mode: 0o644},
-		"file-digest":  &wire.Digest{SHA256: [32]byte{0: 1, 31: 32}},
-		"file-answer":  &wire.Answer{Refusal: "b.tar exists"},
-		"file-end":     &wire.End{},
-		"file-abort":   &wire.Abort{Text: "no space left on device"},
+		"file-hello":     &wire.Hello{Nonce: nonce(1)},
+		"file-challenge": &wire.Challenge{Nonce: nonce(2), Keyed: true},
+		"file-request":   &wire.Request{Engine: []byte("engine"), Credits: []byte("credits")},
+		"file-wait":      &wire.Wait{Place: 0x01020304},
+		"file-welcome":   &wire.Welcome{Engine: []byte("engine"), Window: []byte("window"), SlotSize: 1 << 18, Slots: 16},
+		"file-file":      &wire.File{Name: "a/b.tar", Size: 0x0102030405060708, Mode: 0o644},
+		"file-digest":    &wire.Digest{SHA256: [32]byte{0: 1, 31: 32}},
+		"file-answer":    &wire.Answer{Refusal: "b.tar exists"},
+		"file-end":       &wire.End{},
+		"file-abort":     &wire.Abort{Text: "no space left on device"},
 	}
 }
 
-// golden are the bytes that never change. Hexadecimal, with blanks and lines as one likes.
-func golden(t *testing.T, name string) []byte {
-	text, err := os.ReadFile(filepath.Join("../../../../testdata/wire/v1", name+".golden"))
+// nonce is 32 different bytes.
+func nonce(first byte) (n [wire.NonceSize]byte) {
+	for i := range n {
+		n[i] = first + byte(i)
+	}
+	return n
+}
+
+// golden are the bytes that never change.
+func golden(t *testing.T, name string) []byte { return goldenOf(t, 2, name) }
+
+// goldenOf are those of a version of the protocol. Hexadecimal, with blanks and lines as one likes.
+func goldenOf(t *testing.T, version int, name string) []byte {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(fmt.Sprintf("../../../../testdata/wire/v%d", version), name+".golden"))
 	require.NoError(t, err)
 	b, err := hex.DecodeString(strings.Join(strings.Fields(string(text)), ""))
 	require.NoError(t, err)
@@ -61,10 +77,25 @@ func TestOfLaterVersions(t *testing.T) {
 		}
 		_, err = wire.Parse(tlv.Finish(tlv.AppendField(b, tlv.Required|77, nil)))
 		require.ErrorContains(t, err, "must be understood", name)
-		b[4], b[5] = 2, 2
+		b[4], b[5] = 3, 3
 		_, err = wire.Parse(b)
-		require.ErrorContains(t, err, "needs version 2, this is version 1", name)
+		require.ErrorContains(t, err, "version 3", name)
 	}
+}
+
+// TestOfVersion1: a peer of the first version learns why it is turned away, and this end reads its Abort.
+func TestOfVersion1(t *testing.T) {
+	for _, name := range []string{"file-hello", "file-welcome", "file-file", "file-answer", "file-end"} {
+		_, err := wire.Parse(goldenOf(t, 1, name))
+		require.ErrorContains(t, err, "speaks version 1 of the protocol, this one version 2: install the same weft", name)
+	}
+	m, err := wire.Parse(goldenOf(t, 1, "file-abort"))
+	require.NoError(t, err)
+	require.Equal(t, messages()["file-abort"], m)
+	b, err := wire.Encode(m)
+	require.NoError(t, err)
+	old := goldenOf(t, 1, "file-abort")
+	require.Equal(t, old[5:], b[5:], "only the version of who wrote it differs")
 }
 
 func TestRefused(t *testing.T) {
@@ -72,9 +103,10 @@ func TestRefused(t *testing.T) {
 		message wire.Message
 		reason  string
 	}{
-		"no engine":          {&wire.Hello{Credits: []byte("x")}, "address or descriptor of 0 bytes"},
-		"large engine":       {&wire.Hello{Engine: make([]byte, wire.MaxMessage+1), Credits: []byte("x")}, "of 8193 bytes"},
-		"large message":      {&wire.Hello{Engine: make([]byte, wire.MaxMessage), Credits: []byte("x")}, "over the limit"},
+		"no engine":          {&wire.Request{Credits: []byte("x")}, "address or descriptor of 0 bytes"},
+		"large engine":       {&wire.Request{Engine: make([]byte, wire.MaxMessage+1), Credits: []byte("x")}, "of 8193 bytes"},
+		"large message":      {&wire.Request{Engine: make([]byte, wire.MaxMessage), Credits: []byte("x")}, "over the limit"},
+		"no place":           {&wire.Wait{}, "place 0 in line"},
 		"no slots":           {&wire.Welcome{Engine: []byte("x"), Window: []byte("x"), SlotSize: 1}, "0 slots of 1 bytes"},
 		"slots of nothing":   {&wire.Welcome{Engine: []byte("x"), Window: []byte("x"), Slots: 1}, "1 slots of 0 bytes"},
 		"no name":            {&wire.File{}, "a name of 0 bytes"},

@@ -1,0 +1,92 @@
+package filetransfer
+
+// Strangers at the door.
+//
+// Anybody can connect. Until a sender has said who it is, its connection is at the door: it holds a descriptor, a goroutine and
+// a few KiB, no seat and no registered memory, and for Timeouts.Greeting at most. Each host has doorPerHost places there and all
+// together have doorPlaces. When one is missing the connection that has stood there longest gives way, first among those of the
+// same host: an honest greeting takes two round trips, so what stands long is idle, and a flood of idle connections, even from
+// its own host, does not keep an honest sender out.
+
+import (
+	"net"
+	"net/netip"
+	"sync"
+)
+
+const (
+	doorPerHost = 32
+	doorPlaces  = 256
+)
+
+// door is where connections stand that have not said who they are.
+type door struct {
+	mu     sync.Mutex
+	guests []*guest // in the order in which they came
+}
+
+// guest is a connection at the door.
+type guest struct {
+	conn net.Conn
+	host netip.Addr
+}
+
+// enter takes a connection in. Whoever gives way for it finds its own closed.
+func (d *door) enter(conn net.Conn) *guest {
+	g := &guest{conn: conn, host: hostOf(conn.RemoteAddr())}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if oldest, n := d.of(g.host); n >= doorPerHost {
+		d.remove(oldest)
+		_ = oldest.conn.Close()
+	} else if len(d.guests) >= doorPlaces {
+		oldest := d.guests[0]
+		d.remove(oldest)
+		_ = oldest.conn.Close()
+	}
+	d.guests = append(d.guests, g)
+	return g
+}
+
+// of returns the guest of a host that came first, and how many the host has.
+func (d *door) of(host netip.Addr) (oldest *guest, n int) {
+	for _, g := range d.guests {
+		if g.host == host {
+			if n++; n == 1 {
+				oldest = g
+			}
+		}
+	}
+	return oldest, n
+}
+
+// leave takes a guest off the door.
+func (d *door) leave(g *guest) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.remove(g)
+}
+
+func (d *door) remove(g *guest) {
+	for i := range d.guests {
+		if d.guests[i] == g {
+			d.guests = append(d.guests[:i], d.guests[i+1:]...)
+			return
+		}
+	}
+}
+
+// hostOf is what limits count by: the address without the port, and of IPv6 the network of 64 bits, in which a host can have
+// as many addresses as it likes.
+func hostOf(address net.Addr) netip.Addr {
+	tcp, ok := address.(*net.TCPAddr)
+	if !ok {
+		return netip.Addr{}
+	}
+	host := tcp.AddrPort().Addr().Unmap().WithZone("")
+	if host.Is6() && !host.IsLoopback() {
+		network, _ := host.Prefix(64) // 64 bits are in range
+		return network.Addr()
+	}
+	return host
+}
