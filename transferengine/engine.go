@@ -109,7 +109,7 @@ type Engine struct {
 	cut      context.CancelFunc // ends a Shutdown's patience when Close comes
 }
 
-// Open opens an engine. Whoever opens one closes it.
+// Open opens an engine on the NIC of Config.Rails. Close it with [Engine.Close].
 func Open(config Config) (*Engine, error) {
 	e, err := open(config)
 	if err == nil {
@@ -168,11 +168,11 @@ func (e *Engine) Address() Address {
 		rails: []railAddress{{kind: railKind(e.rail.Name()), address: e.rail.Address()}}}
 }
 
-// Connect connects to the engine at the address, within Config.ConnectTimeout and the context. Connecting to a peer that
-// is connected already, from whichever side, returns that peer.
+// Connect connects to the engine at the address, within Config.ConnectTimeout and the context. One side connects; the other
+// finds the peer in [Engine.Peers]. Connecting to a peer that is connected already, from either side, returns that peer.
 //
-// Errors wrap [rail.ErrUnreachable], [rail.ErrRefused] with the peer's reason, [rail.ErrPeerGone] when another engine
-// answers than the one whose address it is, [ErrQueueFull], or the context's error.
+// Errors wrap [rail.ErrUnreachable]; [rail.ErrRefused], with the peer's reason; [rail.ErrPeerGone], where the process at the
+// address was restarted: get its new address; [ErrQueueFull]; or the context's error.
 func (e *Engine) Connect(ctx context.Context, address Address) (*Peer, error) {
 	call, err := e.startConnect(ctx, address)
 	if err == nil {
@@ -244,9 +244,9 @@ func (e *Engine) Stats() Stats {
 	return s
 }
 
-// Shutdown ends an engine's traffic: requests are refused from now on with net.ErrClosed, those in flight are awaited,
-// and then the peers are told. When the context ends first, what is still in flight is cut off and ends with an error, and
-// Shutdown returns the context's. Regions stay registered: close them, and then the engine.
+// Shutdown ends an engine's traffic: it refuses new requests with net.ErrClosed, waits for those in flight, and then tells the
+// peers. If the context ends first, Shutdown cuts off what is in flight, which ends with an error, and returns the context's
+// error. Regions stay registered: close them next, and then the engine.
 func (e *Engine) Shutdown(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)

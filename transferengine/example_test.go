@@ -49,7 +49,7 @@ func send(ctx context.Context, network *simrail.Network, to transferengine.Addre
 		return
 	}
 	defer sender.Close()
-	outbox, err := sender.Register([]byte("hello, memory"), 0)
+	outbox, err := sender.Register([]byte("hello, memory"), transferengine.LocalOnly)
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -14,10 +14,11 @@ import (
 // Access is what peers may do with a region's memory. The engine itself may always read and write it.
 type Access = rail.Access
 
-// The rights of peers.
+// The rights of peers. Combine them with |.
 const (
-	RemoteWrite = rail.RemoteWrite
-	RemoteRead  = rail.RemoteRead
+	LocalOnly   = rail.LocalOnly   // peers may do nothing
+	RemoteWrite = rail.RemoteWrite // peers may write
+	RemoteRead  = rail.RemoteRead  // peers may read
 )
 
 // regionClosed is far enough below zero that the uses a closed region counts by mistake do not reach zero.
@@ -34,8 +35,11 @@ type Region struct {
 	uses         atomic.Int64 // transfers in flight that use it; far below zero once it is closed
 }
 
-// Register lets the engine's NICs use mem, of which access says what peers may do. The memory must stay in place until
-// the region is closed, and at least one byte long.
+// Register lets the engine's NICs use memory; access says what peers may do with it, [LocalOnly] that they may do nothing. A Go
+// slice is fine: it is pinned until the region is closed. Other memory must not be unmapped before. It must not be empty.
+// Registering takes time; register once and use the region for many requests.
+//
+// Errors wrap syscall.EINVAL, net.ErrClosed, or what the NIC says: verbs.ErrMemlock where the limit on locked memory is too low.
 func (e *Engine) Register(memory []byte, access Access) (*Region, error) {
 	fail := func(err error) (*Region, error) {
 		return nil, fmt.Errorf("register %d bytes on %s: %w", len(memory), e.rail.Name(), err)
@@ -68,7 +72,7 @@ func (e *Engine) Register(memory []byte, access Access) (*Region, error) {
 	return r, nil
 }
 
-// Descriptor is what peers need to use the memory.
+// Descriptor returns what peers need to use the memory. It travels as bytes or text, and is valid until the region is closed.
 func (r *Region) Descriptor() Descriptor { return r.descriptor }
 
 // Bytes returns the memory.
@@ -79,8 +83,8 @@ func (r *Region) String() string {
 	return fmt.Sprintf("region of %d bytes at %#x", r.descriptor.length, r.descriptor.base)
 }
 
-// Close takes the memory away from the NICs; peers that go on using its descriptor are refused by them. While transfers
-// of this engine use it the error wraps syscall.EBUSY and nothing changes. Closing again returns nil.
+// Close takes the memory away from the NICs, which refuse peers that go on using its descriptor. While a transfer of this engine
+// uses the region the error wraps syscall.EBUSY and nothing changes: wait for the transfer. Closing again returns nil.
 func (r *Region) Close() error {
 	if !r.uses.CompareAndSwap(0, regionClosed) {
 		if n := r.uses.Load(); n > 0 {

@@ -14,7 +14,8 @@ import (
 // MaxShards is the most shards that a request can have.
 const MaxShards = 1 << 16
 
-// Write is a write of Length contiguous bytes from a region of this engine to the memory of a peer.
+// Write is a write of Length contiguous bytes from a region of this engine to the memory of a peer. It may be as long as the two
+// regions; the engine cuts it where the NIC takes less at a time.
 type Write struct {
 	// Peer is the target.
 	Peer *Peer
@@ -24,7 +25,7 @@ type Write struct {
 	// Dest is where they go, from DestOffset on. It is needed even when Length is 0.
 	Dest       *Descriptor
 	DestOffset uint64
-	// Length is in bytes.
+	// Length is in bytes; 0 sends the immediate alone.
 	Length uint64
 	// Imm arrives at the target's counter of that value exactly Shards times, if HasImm is set.
 	Imm    uint32
@@ -32,7 +33,8 @@ type Write struct {
 	// Shards is into how many parts the bytes are cut, from 1 to [MaxShards]; zero is 1. Parts without bytes still send
 	// their immediate.
 	Shards int
-	// Timeout is how long it may take from when the worker takes it; zero is Config.TransferTimeout.
+	// Timeout is how long the request may take once the worker has it; zero is Config.TransferTimeout. Allow for the length:
+	// a request that misses it while the NIC has some of it costs the peer.
 	Timeout time.Duration
 }
 
@@ -103,9 +105,9 @@ type ScatterTarget struct {
 	Length       uint64
 }
 
-// Write starts a write, whose end t tells. It allocates nothing and does not block. Errors are of the request itself, and
-// then nothing was sent and t is free: they wrap syscall.EINVAL or EFAULT (bounds), EACCES (rights), EBUSY (t is in
-// flight), [ErrQueueFull], net.ErrClosed, or for a lost peer are a [*TransferError].
+// Write queues a write; t reports when it has ended. It does not block and allocates nothing. An error concerns the request
+// itself: nothing was sent, and t is free. It wraps syscall.EINVAL, EFAULT (bounds), EACCES (rights), EBUSY (t is in flight),
+// [ErrQueueFull] or net.ErrClosed; for a lost peer it is a [*TransferError].
 func (e *Engine) Write(t *Transfer, w Write) error {
 	err := e.claim(t, opWrite, w.Timeout, w.Source)
 	if err == nil {
@@ -117,8 +119,8 @@ func (e *Engine) Write(t *Transfer, w Write) error {
 	return nil
 }
 
-// WritePages starts a write of pages, whose end t tells. The page lists must not change until then. Otherwise it is as
-// [Engine.Write].
+// WritePages queues a write of pages; t reports when it has ended. The lists of pages must not change until then. Otherwise it is
+// like [Engine.Write].
 func (e *Engine) WritePages(t *Transfer, w PagedWrite) error {
 	err := e.claim(t, opPages, w.Timeout, w.Source)
 	if err == nil {
@@ -130,8 +132,8 @@ func (e *Engine) WritePages(t *Transfer, w PagedWrite) error {
 	return nil
 }
 
-// Read starts a read, whose end t tells: then the bytes are in the region, which must not be used before. Otherwise it is as
-// [Engine.Write]. On a NIC that cannot read the error wraps errors.ErrUnsupported.
+// Read queues a read; t reports when it has ended. The bytes are in the region then, which must not be used before. Otherwise it
+// is like [Engine.Write]. On a NIC that cannot read the error wraps errors.ErrUnsupported.
 func (e *Engine) Read(t *Transfer, r Read) error {
 	err := e.claim(t, opRead, r.Timeout, r.Dest)
 	if err == nil {

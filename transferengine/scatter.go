@@ -5,10 +5,9 @@ import (
 	"syscall"
 )
 
-// Scatter starts a write to many peers, whose end t tells: every target is done then, also if one of them failed. The error
-// then joins a [*TransferError] of each target that failed, the first in the order of their ends. A Transfer that was used
-// for as many targets before allocates nothing. Otherwise it is as [Engine.Write]: if one target is refused nothing is sent
-// to any.
+// Scatter queues a write to many peers; t reports when every target is done, also if one of them failed. The error then joins
+// a [*TransferError] of each target that failed, in the order in which they ended. A Transfer that was used for as many targets
+// before allocates nothing. Otherwise it is like [Engine.Write]: if one target is refused, nothing is sent to any.
 func (e *Engine) Scatter(t *Transfer, s Scatter) error {
 	if len(s.Targets) == 0 {
 		return fmt.Errorf("scatter: there are no targets: %w", syscall.EINVAL)

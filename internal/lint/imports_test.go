@@ -32,7 +32,9 @@ var mayImport = map[string][]string{
 	"kvstore": {"internal/...", "kvindex", "dpa", "transferengine"},
 	"moe":     {"internal/...", "transferengine"},
 
-	"cmd/...": {"..."},
+	// What the README shows: a user's program.
+	"examples/...": {"transferengine", "transferengine/rail", "transferengine/fabricrail"},
+	"cmd/...":      {"..."},
 }
 
 // testsMayImport adds to mayImport for test files; every one of them may also import its own package and internal/.

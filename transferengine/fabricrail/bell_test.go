@@ -73,7 +73,7 @@ func TestSleeperIsRungFor(t *testing.T) {
 	longKeys, err := a.rail.Register(long, rail.RemoteWrite)
 	require.NoError(t, err)
 	defer func() { require.NoError(t, longKeys.Close()) }()
-	source, err := b.rail.Register(long, 0)
+	source, err := b.rail.Register(long, rail.LocalOnly)
 	require.NoError(t, err)
 	defer func() { require.NoError(t, source.Close()) }()
 	op = rail.Op{Kind: rail.Write, HasImm: true, Length: uint64(len(long)), LocalAddr: mem.Addr(long),

@@ -75,7 +75,7 @@ func write(args []string) (what string) {
 		return err.Error()
 	}
 	source := bytes.Repeat([]byte{0xa5}, int(numbers[2]))
-	keys, err := r.Register(source, 0)
+	keys, err := r.Register(source, rail.LocalOnly)
 	if err != nil {
 		return err.Error()
 	}

@@ -33,7 +33,7 @@ func TestFarewellsThatCross(t *testing.T) {
 		toA := rail.PeerID(1)
 		dest, write := b.target(64)
 		source := []byte("01234567")
-		keys, err := a.rail.Register(source, 0)
+		keys, err := a.rail.Register(source, rail.LocalOnly)
 		require.NoError(t, err)
 		defer func() { require.NoError(t, keys.Close()) }()
 		write.LocalAddr, write.LocalKey, write.Length = mem.Addr(source), keys.LocalKey(), 8

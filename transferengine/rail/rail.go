@@ -174,6 +174,10 @@ const (
 // Access is what peers may do with registered memory.
 type Access uint8
 
+// LocalOnly lets peers do nothing. The memory still serves as the source of this side's writes and the destination of its reads.
+const LocalOnly Access = 0
+
+// The rights of peers, which may be combined: RemoteWrite|RemoteRead.
 const (
 	// RemoteWrite lets peers write.
 	RemoteWrite Access = 1 << iota

@@ -27,7 +27,7 @@ func Example() {
 	defer receiver.Close()
 	inbox, _ := receiver.Register(make([]byte, 32), transferengine.RemoteWrite)
 	defer inbox.Close()
-	outbox, _ := sender.Register([]byte("hello, memory"), 0)
+	outbox, _ := sender.Register([]byte("hello, memory"), transferengine.LocalOnly)
 	defer outbox.Close()
 
 	peer, err := sender.Connect(ctx, receiver.Address())

@@ -131,7 +131,7 @@ func Example() {
 		log.Fatal(err)
 	}
 	defer engine.Close()
-	source, err := engine.Register(payload, 0)
+	source, err := engine.Register(payload, transferengine.LocalOnly)
 	if err != nil {
 		log.Fatal(err)
 	}

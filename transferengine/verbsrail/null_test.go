@@ -80,7 +80,7 @@ func newOnNull(t testing.TB, memory []byte) *onNull {
 	n.engine.Turn(n.now)
 	require.Len(t, n.engine.Peers(), 1)
 	n.peer = n.engine.Peers()[0]
-	n.source, err = n.engine.Register(memory, 0)
+	n.source, err = n.engine.Register(memory, transferengine.LocalOnly)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, n.source.Close()) })
 
