@@ -26,6 +26,13 @@ const (
 // bound hangs, not speed. The machine is measured once, at the first call, by a fixed loop on all of its processors.
 func Deadline(d time.Duration) time.Duration { return time.Duration(float64(d) * slowness()) }
 
+// soakVar asks for soaks.
+const soakVar = "WEFT_SOAK"
+
+// Soak reports whether the long form of a test is asked for, by WEFT_SOAK in the environment: the everyday form runs the same
+// code with fewer repetitions.
+func Soak() bool { return os.Getenv(soakVar) != "" }
+
 // guestVar is set in the soft-RoCE guest (docker/rxe/guest.sh).
 const guestVar = "WEFT_GUEST"
 

@@ -139,7 +139,7 @@ func nobodyAnswers(w *world) {
 	if err == nil { // some know at once
 		w.until("down", func() bool { return a.isDown(id) }, a)
 		err = a.downs[id].Err
-		require.Less(w, w.now().Sub(start), limit+5*time.Second)
+		require.Less(w, w.now().Sub(start), limit+w.suite.limit(slack))
 	}
 	require.ErrorIs(w, err, rail.ErrUnreachable)
 	require.Empty(w, a.ups)
@@ -242,7 +242,7 @@ func closing(w *world) {
 	start := w.now()
 	w.until("the peer notices", func() bool { return a.isDown(atA) }, a)
 	w.requireLost(a.downs[atA])
-	require.LessOrEqual(w, w.now().Sub(start), a.caps.DeathWithin+slack)
+	require.LessOrEqual(w, w.now().Sub(start), a.caps.DeathWithin+w.suite.limit(slack))
 }
 
 // slack is what a wait may take beyond what was promised: the machine may be emulated, and shared.

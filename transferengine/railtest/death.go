@@ -114,7 +114,7 @@ func killedInFlight(w *world) {
 			}
 			return a.isDown(id)
 		}, all...)
-		require.LessOrEqual(w, w.now().Sub(start), a.caps.DeathWithin+slack, "kill %d", kill)
+		require.LessOrEqual(w, w.now().Sub(start), a.caps.DeathWithin+w.suite.limit(slack), "kill %d", kill)
 		w.requireLost(a.downs[id])
 		require.Equal(w, posted, len(a.done), "kill %d: each operation completes once", kill)
 		w.settle(v)
@@ -153,7 +153,7 @@ func killedWhileWaiting(w *world) {
 	start := w.now()
 	w.until("down", func() bool { return a.isDown(a.ups[0]) }, a)
 	require.ErrorIs(w, a.downs[a.ups[0]].Err, rail.ErrPeerGone)
-	require.LessOrEqual(w, w.now().Sub(start), a.caps.DeathWithin+slack)
+	require.LessOrEqual(w, w.now().Sub(start), a.caps.DeathWithin+w.suite.limit(slack))
 	w.Logf("noticed after %v: %v", w.now().Sub(start), a.downs[a.ups[0]].Err)
 }
 

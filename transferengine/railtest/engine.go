@@ -31,7 +31,7 @@ func (w *world) takesEngines() bool {
 func (w *world) engine(opener rail.Opener, progress transferengine.Progress) *transferengine.Engine {
 	w.Helper()
 	e, err := transferengine.Open(transferengine.Config{Rails: []rail.Opener{opener}, Progress: progress,
-		TransferTimeout: w.suite.Patience, CloseTimeout: w.suite.Patience})
+		TransferTimeout: 2 * w.suite.patience(), CloseTimeout: w.suite.patience()}) // a wait's context ends first
 	require.NoError(w, err)
 	w.Cleanup(func() { require.NoError(w, e.Close()) })
 	return e
@@ -78,6 +78,7 @@ func targetThatComputes(w *world) {
 			_ = a.Shutdown(computing) // which has ended: what is in flight, after a failure, is cut off
 			require.NoError(w, source.Close())
 		})
+		prompt := w.suite.limit(promptly)
 		writes, late := 0, 0
 		var longest, longestOwn time.Duration
 		for computing.Err() == nil {
@@ -89,17 +90,17 @@ func targetThatComputes(w *world) {
 			took := time.Since(start)
 			own := took - (processor.missed() - missed)
 			longest, longestOwn = max(longest, took), max(longestOwn, own)
-			if writes++; own > promptly {
+			if writes++; own > prompt {
 				late++
 			}
 		}
 		stop()
 		<-done
 		w.Logf("progress %d: %d writes of 40 immediates while the target computed: %d took over %v, the longest %v, of which %v "+
-			"with a processor", progress, writes, late, promptly, longest, longestOwn)
+			"with a processor", progress, writes, late, prompt, longest, longestOwn)
 		require.Positive(w, writes)
 		require.LessOrEqual(w, late, max(writes/100, 1))
-		require.LessOrEqual(w, longestOwn, 4*promptly)
+		require.LessOrEqual(w, longestOwn, 4*prompt)
 		require.NoError(w, b.Counter(1).Wait(ctx, uint64(40*writes)))
 	}
 }
@@ -164,7 +165,7 @@ func receiverIsTold(w *world) {
 	if !w.takesEngines() {
 		return
 	}
-	within := w.probe().DeathWithin + slack
+	within := w.probe().DeathWithin + w.suite.limit(slack)
 	for _, progress := range progresses {
 		ctx := rdmatest.Context(w.TB, w.suite.Patience)
 		opener := &observed{Opener: w.network.Opener()}

@@ -127,7 +127,7 @@ func (n *node) asleep() bool {
 // awaitNotification waits in the rail, while others take turns.
 func (n *node) awaitNotification(others ...*node) {
 	n.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), n.suite.Patience)
+	ctx, cancel := context.WithTimeout(context.Background(), n.suite.patience())
 	defer cancel()
 	woke := make(chan error, 1)
 	go func() { woke <- n.rail.Wait(ctx) }()

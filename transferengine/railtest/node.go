@@ -178,7 +178,7 @@ const maxRounds = 1 << 22
 // no processor.
 func (w *world) until(what string, met func() bool, nodes ...*node) {
 	w.Helper()
-	end, quiet := w.now().Add(w.suite.Patience), 0
+	end, quiet := w.now().Add(w.suite.patience()), 0
 	for rounds := 0; !met(); rounds++ {
 		busy := w.round(nodes)
 		if quiet++; busy {
@@ -190,7 +190,7 @@ func (w *world) until(what string, met func() bool, nodes ...*node) {
 		case w.suite.Virtual && rounds == maxRounds:
 			w.Fatalf("not after %d rounds: %s", rounds, what)
 		case w.now().After(end):
-			w.Fatalf("not within %v: %s", w.suite.Patience, what)
+			w.Fatalf("not within %v: %s", w.suite.patience(), what)
 		}
 	}
 }
@@ -246,7 +246,7 @@ func (w *world) pair() (a, b *node, atA, atB rail.PeerID) {
 // call starts connecting.
 func (n *node) call(address []byte) rail.PeerID {
 	n.Helper()
-	id, err := n.rail.Connect(n.now(), address, n.now().Add(n.suite.Patience))
+	id, err := n.rail.Connect(n.now(), address, n.now().Add(n.suite.patience()))
 	require.NoError(n, err)
 	return id
 }

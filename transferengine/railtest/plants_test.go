@@ -460,7 +460,7 @@ func endPlants() []plant {
 			}},
 		{clause: "a peer is killed while both wait", bug: "nobody is told", says: "hold: down", event: drop(rail.PeerDown, 1)},
 		{clause: "a peer is killed while both wait", bug: "later than promised", says: "is not less than or equal to",
-			caps: func(c *rail.Caps) { c.DeathWithin = -slack }},
+			caps: func(c *rail.Caps) { c.DeathWithin = -time.Hour }},
 		{clause: "a peer is started again at its address", bug: "it is taken for the one before", says: "it is another one",
 			peer: func(r *buggy, id rail.PeerID) rail.PeerInfo {
 				info := r.Rail.Peer(id)
@@ -505,7 +505,7 @@ func endPlants() []plant {
 				return ctx.Err()
 			}, network: simrail.Config{TargetDriven: true}},
 		{clause: "a receiver whose sender dies", bug: "later than promised", says: "told too late",
-			caps: func(c *rail.Caps) { c.DeathWithin = -slack }},
+			caps: func(c *rail.Caps) { c.DeathWithin = -time.Hour }},
 		{clause: "a receiver whose sender dies", bug: "nobody is told", says: "deadline exceeded", event: drop(rail.PeerDown, 1)},
 	}
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/weftrdma/weft/internal/rdmatest"
 	"github.com/weftrdma/weft/transferengine/rail"
 )
 
@@ -22,7 +23,7 @@ type Suite struct {
 	// Stop is how long the receiver of many immediates takes no turns, and Compute how long a target does not call the
 	// engine; 0 is 2 and 3 seconds.
 	Stop, Compute time.Duration
-	// Patience bounds every wait; 0 is a minute.
+	// Patience bounds every wait; 0 is a minute. Where time is real, it is scaled by rdmatest.Deadline.
 	Patience time.Duration
 	// Without says of clauses, by their names, why the rail does not pass them. They are not tried.
 	Without map[string]string
@@ -55,6 +56,17 @@ func (s Suite) withDefaults() Suite {
 	orDefault(&s.Patience, time.Minute)
 	return s
 }
+
+// limit returns d as a limit of the suite's time: scaled by how slow the machine is, unless the clock is virtual.
+func (s *Suite) limit(d time.Duration) time.Duration {
+	if s.Virtual {
+		return d
+	}
+	return rdmatest.Deadline(d)
+}
+
+// patience bounds every wait.
+func (s *Suite) patience() time.Duration { return s.limit(s.Patience) }
 
 func orDefault[T comparable](field *T, value T) {
 	var zero T

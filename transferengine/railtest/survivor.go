@@ -125,7 +125,7 @@ const closesWithin = 5 * time.Second
 // killedBesides kills peers of survivors in processes of their own, at random moments. A survivor whose thread is stuck closes
 // its rail, and so does one in four of the others.
 func killedBesides(w *world) {
-	within := w.probe().DeathWithin + slack
+	within := w.probe().DeathWithin + w.suite.limit(slack)
 	var s *rdmatest.Child
 	var survivors, stuck int
 	var worst, slowest time.Duration
@@ -159,7 +159,7 @@ func killedBesides(w *world) {
 		_, err = fmt.Sscanf(line, "closed %d %d", &ms, &threads)
 		require.NoError(w, err, line)
 		took := time.Duration(ms) * time.Millisecond
-		require.Less(w, took, closesWithin)
+		require.Less(w, took, w.suite.limit(closesWithin))
 		require.NoError(w, s.Wait(w.suite.Patience))
 		s, stuck, slowest = nil, stuck+threads, max(slowest, took)
 	}

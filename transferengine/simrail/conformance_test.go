@@ -12,6 +12,10 @@ import (
 )
 
 func TestConformance(t *testing.T) {
+	kills, connects := 10, 100
+	if rdmatest.Soak() {
+		kills, connects = 100, 1000
+	}
 	for name, config := range map[string]simrail.Config{
 		"at once":       {},
 		"unordered":     {Delay: time.Millisecond, PartialPosts: true},
@@ -20,7 +24,7 @@ func TestConformance(t *testing.T) {
 		"no sources":    {Delay: time.Millisecond, NoImmSource: true, MaxLength: 1 << 20},
 	} {
 		t.Run(name, func(t *testing.T) {
-			railtest.Run(t, railtest.Suite{Virtual: true, Kills: 100, Connects: 1000, Compute: time.Second,
+			railtest.Run(t, railtest.Suite{Virtual: true, Kills: kills, Connects: connects, Compute: time.Second,
 				Network: func(t testing.TB) railtest.Network {
 					config.Seed = rdmatest.Seed(t)
 					network := simrail.NewNetwork(config)

@@ -1,7 +1,6 @@
 package verbsrail_test
 
 import (
-	"os"
 	"testing"
 
 	"github.com/weftrdma/weft/internal/rdmatest"
@@ -9,9 +8,6 @@ import (
 	"github.com/weftrdma/weft/transferengine/railtest"
 	"github.com/weftrdma/weft/transferengine/verbsrail"
 )
-
-// soakVar asks for ten times as much: 100 kills and 1,000 connects.
-const soakVar = "WEFT_SOAK"
 
 // conformancePeer is the part that peers play which are killed.
 var conformancePeer = railtest.Peer(func(args []string) rail.Opener { return verbsrail.Config{Device: args[0]} })
@@ -25,7 +21,7 @@ func TestConformance(t *testing.T) {
 			Child:  "conformance peer", ChildArgs: []string{device},
 		}
 	}}
-	if os.Getenv(soakVar) != "" {
+	if rdmatest.Soak() {
 		suite.Kills, suite.Connects = 100, 1000
 	}
 	railtest.Run(t, suite)
