@@ -110,8 +110,9 @@ func (a *Address) UnmarshalText(text []byte) error {
 	return a.UnmarshalBinary(data)
 }
 
-// of returns the address of a rail of the kind.
-func (a *Address) of(kind string) ([]byte, error) {
+// Rail returns the address of the engine's rail of a kind, "verbs" or "fabric", in that rail's own format: its package reads
+// it. The error lists the kinds that there are.
+func (a *Address) Rail(kind string) ([]byte, error) {
 	var kinds []string
 	for _, r := range a.rails {
 		if r.kind == kind {

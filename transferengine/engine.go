@@ -190,7 +190,7 @@ func (e *Engine) startConnect(ctx context.Context, address Address) (*connectCal
 		return nil, err
 	}
 	defer e.requests.Exit()
-	railAddress, err := address.of(railKind(e.rail.Name()))
+	railAddress, err := address.Rail(railKind(e.rail.Name()))
 	if err != nil {
 		return nil, err
 	}

@@ -68,9 +68,16 @@ func TestWrongCommandLines(t *testing.T) {
 		"--rail sim: simrail joins engines of":    {"recv", "--dir", ".", "--rail", "sim"},
 		"--rail sim:x: simrail joins engines of":  {"send", "--rail", "sim:x", file, "192.0.2.1:7471"},
 		"--rail tcp:eth0: there are verbs:DEVICE": {"send", "--rail", "tcp:eth0", file, "192.0.2.1:7471"},
-		"--rail fabric: which provider?":          {"recv", "--dir", ".", "--rail", "fabric"},
-		"--rail fabric:tcp needs an address":      {"recv", "--dir", ".", "--rail", "fabric:tcp", "--listen", ":7471"},
-		"--rail verbs:: the name behind":          {"recv", "--dir", ".", "--rail", "verbs:"},
+		"--rail fabric: of libfabric's providers": {"recv", "--dir", ".", "--rail", "fabric"},
+		"--rail fabric:sockets: of libfabric's providers fabric:tcp and fabric:efa are supported": {"send", "--rail", "fabric:sockets",
+			file, "192.0.2.1:7471"},
+		"--rail fabric:TCP: of libfabric's providers": {"recv", "--dir", ".", "--rail", "fabric:TCP"},
+		"--rail fabric:tcp needs an address":          {"recv", "--dir", ".", "--rail", "fabric:tcp", "--open", "--listen", ":7471"},
+		"--seats 0: from 1 to 1024":                   {"recv", "--dir", ".", "--seats", "0"},
+		"--seats 1025: from 1 to 1024":                {"recv", "--dir", ".", "--seats", "1025"},
+		"--data-port 65536: from 0 to 65535":          {"recv", "--dir", ".", "--rail", "fabric:tcp", "--data-port", "65536"},
+		"--data-port 1: only fabric:tcp has such":     {"recv", "--dir", ".", "--rail", "verbs", "--data-port", "1"},
+		"--rail verbs:: the name behind":              {"recv", "--dir", ".", "--rail", "verbs:"},
 	} {
 		status, out, err := weft(t, args...)
 		require.Equal(t, statusUsage, status, args)

@@ -2,9 +2,11 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
+	"math"
 	"net"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -17,8 +19,12 @@ import (
 	"github.com/weftrdma/weft/verbs"
 )
 
-const railHelp = "the NIC: verbs:DEVICE, or verbs for the only one of the machine; fabric:tcp, fabric:shm or another of libfabric's " +
-	"providers; auto for the first RDMA device, or else fabric:tcp"
+const railHelp = "the NIC: verbs:DEVICE, or verbs for the only one of the machine; fabric:tcp or fabric:efa of " +
+	"libfabric; auto for the first RDMA device, or else fabric:tcp"
+
+// providers are those of libfabric that were tried as rails between processes of different hosts and hold the promises of one.
+// Others take connections where --listen does not say, or cannot move a file.
+var providers = []string{"tcp", "efa"}
 
 // keepAlive notices a host that is gone without a word, at the latest after 15 s, also before the engines are connected.
 var keepAlive = net.KeepAliveConfig{Enable: true, Idle: 5 * time.Second, Interval: 2 * time.Second, Count: 5}
@@ -37,19 +43,30 @@ func checkRail(spec string) error {
 			"and providers", spec)}
 	case named && device == "":
 		return &usageError{fmt.Errorf("--rail %s: the name behind the colon is missing", spec)}
-	case kind == "fabric" && !named:
-		return &usageError{fmt.Errorf("--rail %s: which provider? Give fabric:tcp or fabric:shm, or another that `weft info` "+
-			"lists", spec)}
+	case kind == "fabric" && !slices.Contains(providers, device):
+		return &usageError{fmt.Errorf("--rail %s: of libfabric's providers fabric:%s are supported", spec,
+			strings.Join(providers, " and fabric:"))}
 	}
 	return nil
 }
 
-// openRail reads a value of --rail that checkRail has passed; host is the address of this machine that the other end
-// reaches. It returns the rail's full name, with its device.
-func openRail(spec, host string) (name string, opener rail.Opener, err error) {
+// checkDataPort refuses a value of --data-port that the rail cannot heed.
+func checkDataPort(spec string, port int) error {
+	switch {
+	case port < 0 || port > math.MaxUint16:
+		return &usageError{fmt.Errorf("--data-port %d: from 0 to %d are possible", port, math.MaxUint16)}
+	case port != 0 && spec != "fabric:tcp" && spec != "auto":
+		return &usageError{fmt.Errorf("--data-port %d: only fabric:tcp has such a port, not %s", port, spec)}
+	}
+	return nil
+}
+
+// openRail reads a value of --rail that checkRail has passed; local is the address of this machine that the other end reaches,
+// and port where a rail over sockets takes connections, 0 for any free one. It returns the rail's full name, with its device.
+func openRail(spec string, local *net.TCPAddr, port int) (name string, opener rail.Opener, err error) {
 	kind, device, _ := strings.Cut(spec, ":")
 	if kind == "fabric" {
-		return openFabric(spec, device, host)
+		return openFabric(spec, device, local, port)
 	}
 	c, err := verbs.Open(device)
 	if err != nil {
@@ -62,16 +79,19 @@ func openRail(spec, host string) (name string, opener rail.Opener, err error) {
 	return "verbs:" + device, verbsrail.Config{Device: device}, nil
 }
 
-// openFabric is openRail for libfabric's providers. Those that have addresses listen on the one by which the other end
-// reaches this machine.
-func openFabric(spec, provider, host string) (name string, opener rail.Opener, err error) {
+// openFabric is openRail for libfabric's providers. tcp takes connections on the address by which the other end reaches this
+// machine, and on no other.
+func openFabric(spec, provider string, local *net.TCPAddr, port int) (name string, opener rail.Opener, err error) {
 	cfg := fabricrail.Config{Provider: provider}
-	if provider == "tcp" || strings.HasPrefix(provider, "tcp;") {
-		if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
+	if provider == "tcp" {
+		if local.IP == nil || local.IP.IsUnspecified() {
 			return "", nil, &usageError{fmt.Errorf("--rail %s needs an address of this machine that the other end reaches: give "+
-				"--listen ADDRESS:PORT, not %q", spec, host)}
+				"--listen ADDRESS:PORT, not %v", spec, local)}
 		}
-		cfg.Node = host
+		cfg.Node = (&net.IPAddr{IP: local.IP, Zone: local.Zone}).String()
+		if port != 0 {
+			cfg.Service = strconv.Itoa(port)
+		}
 	}
 	return spec, cfg, nil
 }
@@ -106,7 +126,7 @@ func chooseRail() (choice, error) {
 }
 
 // openEngine opens an engine on the NIC of --rail, which checkRail has passed, and says what auto has chosen.
-func (a *app) openEngine(spec, host string) (*transferengine.Engine, string, error) {
+func (a *app) openEngine(spec string, local *net.TCPAddr, port int) (*transferengine.Engine, string, error) {
 	if spec == "auto" {
 		c, err := chooseRail()
 		if err != nil {
@@ -115,7 +135,7 @@ func (a *app) openEngine(spec, host string) (*transferengine.Engine, string, err
 		fmt.Fprintf(a.stderr, "weft: --rail auto: %s, since %s\n", c.rail, c.why)
 		spec = c.rail
 	}
-	name, opener, err := openRail(spec, host)
+	name, opener, err := openRail(spec, local, port)
 	if err != nil {
 		return nil, "", err
 	}
@@ -127,13 +147,14 @@ func (a *app) openEngine(spec, host string) (*transferengine.Engine, string, err
 }
 
 // hostTowards is the address of this machine from which packets go to another. Nothing is sent.
-func hostTowards(address string) (string, error) {
+func hostTowards(address string) (*net.TCPAddr, error) {
 	conn, err := net.Dial("udp", address)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
-	host, _, err := net.SplitHostPort(conn.LocalAddr().String())
-	return host, errors.Join(err, conn.Close())
+	local := net.TCPAddrFromAddrPort(conn.LocalAddr().(*net.UDPAddr).AddrPort())
+	local.Port = 0
+	return local, conn.Close()
 }
 
 // dial connects to a receiver.

@@ -17,9 +17,9 @@ import (
 
 // recvOptions are the flags of recv.
 type recvOptions struct {
-	rail, listen, dir string
-	once, force       bool
-	window            int
+	rail, listen, dir, keyFile string
+	once, force, open, anyHost bool
+	window, seats, dataPort    int
 }
 
 func (a *app) recvCommand() *cobra.Command {
@@ -28,13 +28,17 @@ func (a *app) recvCommand() *cobra.Command {
 		Use:   "recv --dir DIR [flags]",
 		Short: "Receive files into a folder",
 		Long: `Receive files into a folder from every weft send that connects, several at a
-time, until it is stopped by SIGINT or SIGTERM.
+time, until it is stopped by SIGINT or SIGTERM. Senders for whom there is no seat
+wait in line.
 
-Nobody is asked who he is: whoever can connect to the TCP address, which is on
-loopback unless --listen says otherwise, can put files into the folder. He can
-put them nowhere else, whatever their names are: names that lead out of the
-folder or through a link are refused, and so are those that exist, unless --force
-lets regular files be replaced. Until a file is whole and its SHA-256 compared
+With --key-file only senders that have the same key are served; make one by
+"openssl rand -base64 32 > weft.key". Without a key there is no authentication:
+everybody who can connect can put files into the folder. So recv then listens on
+the loopback alone, unless --open says that this is meant.
+
+Files land nowhere but in the folder, whatever their names are: names that lead
+out of it or through a link are refused, and so are those that exist, unless
+--force lets regular files be replaced. Until a file is whole and its SHA-256 compared
 it has a random name beginning with .weft-; a receiver that is killed leaves
 those behind, and nothing else.
 
@@ -51,6 +55,11 @@ not in place; 2 when the command line was wrong.`,
 	c.Flags().StringVar(&o.rail, "rail", "verbs", railHelp)
 	c.Flags().StringVar(&o.listen, "listen", "127.0.0.1:7471", "the TCP `address` for senders")
 	c.Flags().StringVar(&o.dir, "dir", "", "the `folder`, which must exist")
+	c.Flags().StringVar(&o.keyFile, "key-file", "", "a `file` with the key that senders must have: 16 bytes or more")
+	c.Flags().BoolVar(&o.open, "open", false, "without a key, serve everybody who can connect to --listen")
+	c.Flags().BoolVar(&o.anyHost, "any-host", false, "connect to a sender's engine also where its request came from another host")
+	c.Flags().IntVar(&o.seats, "seats", filetransfer.DefaultSeats, "how many `senders` are served at a time; others wait in line")
+	c.Flags().IntVar(&o.dataPort, "data-port", 0, "the `port` that takes the files' bytes, of fabric:tcp; 0 is any that is free")
 	c.Flags().BoolVar(&o.once, "once", false, "end after one sender")
 	c.Flags().BoolVar(&o.force, "force", false, "replace files that exist")
 	c.Flags().IntVar(&o.window, "window", filetransfer.DefaultWindow, "memory for each sender in `bytes`; files may be larger")
@@ -64,12 +73,38 @@ func (o recvOptions) validate() error {
 	case o.window < filetransfer.MinWindow || o.window > filetransfer.MaxWindow:
 		return &usageError{fmt.Errorf("--window %d: from %d to %d bytes are possible", o.window, filetransfer.MinWindow,
 			filetransfer.MaxWindow)}
+	case o.seats < 1 || o.seats > filetransfer.MaxSeats:
+		return &usageError{fmt.Errorf("--seats %d: from 1 to %d are possible", o.seats, filetransfer.MaxSeats)}
 	}
-	return checkRail(o.rail)
+	if err := checkRail(o.rail); err != nil {
+		return err
+	}
+	return checkDataPort(o.rail, o.dataPort)
+}
+
+// resolve returns the address of --listen, which must not be open to others by accident.
+func (o recvOptions) resolve() (*net.TCPAddr, error) {
+	address, err := net.ResolveTCPAddr("tcp", o.listen)
+	switch {
+	case err != nil:
+		return nil, &usageError{fmt.Errorf("--listen %s: %w", o.listen, err)}
+	case o.keyFile == "" && !o.open && !address.IP.IsLoopback():
+		return nil, &usageError{fmt.Errorf("--listen %s would let everybody on that network put files into %s: give --key-file, "+
+			"or --open if that is meant", o.listen, o.dir)}
+	}
+	return address, nil
 }
 
 func (a *app) recv(ctx context.Context, o recvOptions) (err error) {
 	if err := o.validate(); err != nil {
+		return err
+	}
+	address, err := o.resolve()
+	if err != nil {
+		return err
+	}
+	key, err := a.readKey(o.keyFile)
+	if err != nil {
 		return err
 	}
 	box, err := inbox.Open(o.dir, o.force)
@@ -77,25 +112,27 @@ func (a *app) recv(ctx context.Context, o recvOptions) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, box.Close()) }()
-	host, _, err := net.SplitHostPort(o.listen)
-	if err != nil {
-		return &usageError{fmt.Errorf("--listen %s: %w", o.listen, err)}
-	}
-	engine, rail, err := a.openEngine(o.rail, host)
+	engine, rail, err := a.openEngine(o.rail, address, o.dataPort)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, engine.Close()) }()
-	listener, err := listen(ctx, o.listen)
+	reach, err := newReach(engine.Address(), o.anyHost)
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(a.stderr, "weft: listening on %v; %s receives into %s\n", listener.Addr(), rail, o.dir)
+	listener, err := listen(ctx, address.String())
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(a.stderr, "weft: listening on %v; data %s; receives into %s\n", listener.Addr(), reach.where(rail), o.dir)
 
 	var reports sync.Mutex
 	failed := false
+	away := turnedAway{out: a.stderr}
 	receiver := filetransfer.Receiver{
-		Engine: engine, Window: o.window, Once: o.once,
+		Engine: engine, Window: o.window, Once: o.once, Seats: o.seats, Key: key,
+		Reachable: reach.check, TurnedAway: away.say,
 		Create: func(name string, mode fs.FileMode) (filetransfer.File, error) { return box.Create(name, mode) },
 		Served: func(report filetransfer.Report, err error) {
 			reports.Lock()

@@ -14,6 +14,7 @@ import (
 // sendOptions are the flags and arguments of send.
 type sendOptions struct {
 	rail     string
+	keyFile  string
 	relative bool
 	files    []string
 	to       string
@@ -45,6 +46,7 @@ not, and standard error says why; 2 when the command line was wrong.`,
 		},
 	}
 	c.Flags().StringVar(&o.rail, "rail", "verbs", railHelp)
+	c.Flags().StringVar(&o.keyFile, "key-file", "", "a `file` with the receiver's key")
 	c.Flags().BoolVar(&o.relative, "relative", false, "keep the folders of the paths, which must lead below this one")
 	return c
 }
@@ -56,6 +58,10 @@ func (a *app) send(ctx context.Context, o sendOptions) (err error) {
 	if err := checkRail(o.rail); err != nil {
 		return err
 	}
+	key, err := a.readKey(o.keyFile)
+	if err != nil {
+		return err
+	}
 	files, err := filetransfer.Sources(o.files, o.relative)
 	if err != nil {
 		return err
@@ -64,7 +70,7 @@ func (a *app) send(ctx context.Context, o sendOptions) (err error) {
 	if err != nil {
 		return err
 	}
-	engine, rail, err := a.openEngine(o.rail, host)
+	engine, rail, err := a.openEngine(o.rail, host, 0)
 	if err != nil {
 		return err
 	}
@@ -74,7 +80,9 @@ func (a *app) send(ctx context.Context, o sendOptions) (err error) {
 		return err
 	}
 	progress := a.newProgress(files)
-	sender := filetransfer.Sender{Engine: engine, Progress: progress.moved}
+	sender := filetransfer.Sender{Engine: engine, Key: key, Progress: progress.moved, Waiting: func(place int) {
+		fmt.Fprintf(a.stderr, "weft: all seats of %s are taken; place %d in line\n", o.to, place)
+	}}
 	report, err := sender.Send(ctx, conn, files)
 	progress.end()
 	return a.reportTransfer(newTransferResult(rail, report, err))

@@ -1,9 +1,7 @@
 package fabricrail
 
 import (
-	"encoding/binary"
 	"fmt"
-	"net/netip"
 	"unicode/utf8"
 
 	"github.com/weftrdma/weft/internal/tlv"
@@ -78,13 +76,10 @@ func (a address) String() string { return fmt.Sprintf("fabric:%s %s", a.provider
 
 // nameText is an endpoint's name for people: a socket address as such, and a text as it is.
 func nameText(name []byte) string {
-	const inet, inet6 = 2, 10 // AF_INET, and Linux's AF_INET6
-	switch {
-	case len(name) == 16 && binary.NativeEndian.Uint16(name) == inet:
-		return netip.AddrPortFrom(netip.AddrFrom4([4]byte(name[4:8])), binary.BigEndian.Uint16(name[2:])).String()
-	case len(name) == 28 && binary.NativeEndian.Uint16(name) == inet6:
-		return netip.AddrPortFrom(netip.AddrFrom16([16]byte(name[8:24])), binary.BigEndian.Uint16(name[2:])).String()
-	case utf8.Valid(name):
+	if a, ok := socketAddress(name); ok {
+		return a.String()
+	}
+	if utf8.Valid(name) {
 		return string(name[:min(len(name), maxText)])
 	}
 	return fmt.Sprintf("%x", name[:min(len(name), maxText/2)])
