@@ -15,5 +15,12 @@ func (qp *QP) Crossings() uint64 { return cQPCrossings(qp.ptr) }
 // Crossings is how often Go has called into the shim to post the template.
 func (t *Template) Crossings() uint64 { return cTemplateCrossings(t.ptr) }
 
+// Registered is how many objects events can be about.
+func (c *Context) Registered() int {
+	c.objects.mu.Lock()
+	defer c.objects.mu.Unlock()
+	return len(c.objects.m)
+}
+
 // CheckStep checks a change of state.
 var CheckStep = checkStep

@@ -31,14 +31,16 @@ func QueryFork() (ForkStatus, error) {
 	return ForkStatus(status), err
 }
 
-// ForkInit has the library keep registered pages from child processes. It does nothing where that is not needed, and must
-// come before the first registration. Memory of huge pages then needs RDMAV_HUGEPAGES_SAFE=1 in the environment.
+// ForkInit makes the library keep registered pages from child processes. It does nothing where that is not needed, and must
+// come before the first registration. Whole pages are kept back: what else lies in the first or last page of a region is
+// missing in a child too, so give registered memory pages of its own. Memory of huge pages then needs
+// RDMAV_HUGEPAGES_SAFE=1 in the environment.
 //
 // Implements:
 //
 //	int ibv_fork_init(void)
 func ForkInit() error {
-	if status, err := QueryFork(); err != nil || status == ForkUnneeded || status == ForkEnabled {
+	if err := load(); err != nil {
 		return err
 	}
 	if err := cForkInit(); err != nil {

@@ -166,8 +166,12 @@ func (pd *PD) checkReg(length uint64, access AccessFlags) error {
 
 // explainReg adds what a user can do about a registration that failed.
 func explainReg(err error, need uint64) error {
-	if errors.Is(err, syscall.EINVAL) {
+	switch {
+	case errors.Is(err, syscall.EINVAL):
 		return fmt.Errorf("%w (memory of huge pages, with fork protection on, needs RDMAV_HUGEPAGES_SAFE=1)", err)
+	case errors.Is(err, syscall.EFAULT):
+		return fmt.Errorf("%w (no memory that this process may use is mapped there; a GPU's is registered by RegDMABuf, or here "+
+			"once its driver's peer memory module is loaded)", err)
 	}
 	return explainMemlock(err, need)
 }

@@ -138,3 +138,22 @@ func TestNullMemoryOfOtherKinds(t *testing.T) {
 	require.Zero(t, zero.Addr())
 	require.NoError(t, zero.Close())
 }
+
+// A registration that fails says what a user can do about it.
+func TestNullRegistrationErrorsNameTheRemedy(t *testing.T) {
+	n := newNull(t, nil)
+	mem := make([]byte, 64)
+	for errno, remedy := range map[syscall.Errno]string{
+		syscall.EINVAL: "RDMAV_HUGEPAGES_SAFE=1",
+		syscall.EFAULT: "RegDMABuf",
+	} {
+		n.null.Fail("ibv_reg_mr_iova2", 0, 0, errno)
+		_, err := n.pd.RegMR(mem, verbs.AccessLocalWrite)
+		require.ErrorIs(t, err, errno)
+		require.ErrorContains(t, err, remedy)
+	}
+	n.null.Fail("ibv_reg_mr_iova2", 0, 0, syscall.ENOSPC)
+	_, err := n.pd.RegMR(mem, verbs.AccessLocalWrite)
+	require.ErrorIs(t, err, syscall.ENOSPC)
+	require.NotContains(t, err.Error(), "RDMAV_HUGEPAGES_SAFE")
+}

@@ -74,6 +74,23 @@ func TestNullAFailedDestroyLeavesTheObjectOpen(t *testing.T) {
 	require.ErrorIs(t, err, net.ErrClosed)
 }
 
+// An object that is gone is not found by events any more: its address may be another's.
+func TestNullClosedObjectsAreForgotten(t *testing.T) {
+	n := newNull(t, nil)
+	before := n.ctx.Registered()
+	srq, err := n.pd.CreateSRQ(verbs.SRQConfig{MaxWR: 4})
+	require.NoError(t, err)
+	cq, err := n.ctx.CreateCQ(verbs.CQConfig{Depth: 16})
+	require.NoError(t, err)
+	qp, err := n.pd.CreateQP(verbs.QPConfig{Type: verbs.RC, SendCQ: cq, RecvCQ: cq, MaxSendWR: 4, SRQ: srq})
+	require.NoError(t, err)
+	require.Equal(t, before+3, n.ctx.Registered())
+	for left, object := range []interface{ Close() error }{qp, cq, srq} {
+		require.NoError(t, object.Close())
+		require.Equal(t, before+2-left, n.ctx.Registered())
+	}
+}
+
 // A completion queue has room for what its queue pairs can have outstanding.
 func TestNullCreditsOfACompletionQueue(t *testing.T) {
 	n := newNull(t, nil)
@@ -186,7 +203,10 @@ func TestNullAHCache(t *testing.T) {
 	require.Zero(t, cache.Len())
 	_, err = cache.Get(verbs.AHConfig{Port: 1})
 	require.ErrorIs(t, err, syscall.EINVAL)
+	live := n.null.Live()
+	handles := n.null.Calls("ibv_create_ah") - n.null.Calls("ibv_destroy_ah")
 	require.NoError(t, cache.Close())
+	require.Equal(t, live-handles, n.null.Live(), "all handles are destroyed, the forgotten too")
 	_, err = cache.Get(to("192.0.2.2"))
 	require.ErrorIs(t, err, net.ErrClosed)
 }

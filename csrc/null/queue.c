@@ -29,6 +29,7 @@ struct null_qp {
     struct null_send *sends;
     uint32_t head, tail; /* receives */
     uint64_t *recvs;
+    struct ibv_qp_rate_limit_attr rate;
 };
 
 /* One less than the power of two that holds n, so that an index into a ring costs no division. */
@@ -399,6 +400,13 @@ static struct ibv_qp *null_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr 
 static void null_change(struct ibv_qp_attr *to, const struct ibv_qp_attr *from, int mask)
 {
     NULL_CHANGE(IBV_QP_STATE, qp_state);
+    NULL_CHANGE(IBV_QP_ACCESS_FLAGS, qp_access_flags);
+    NULL_CHANGE(IBV_QP_PKEY_INDEX, pkey_index);
+    NULL_CHANGE(IBV_QP_PORT, port_num);
+    NULL_CHANGE(IBV_QP_QKEY, qkey);
+    NULL_CHANGE(IBV_QP_DEST_QPN, dest_qp_num);
+    NULL_CHANGE(IBV_QP_RQ_PSN, rq_psn);
+    NULL_CHANGE(IBV_QP_SQ_PSN, sq_psn);
     NULL_CHANGE(IBV_QP_AV, ah_attr);
     NULL_CHANGE(IBV_QP_PATH_MTU, path_mtu);
     NULL_CHANGE(IBV_QP_TIMEOUT, timeout);
@@ -470,8 +478,8 @@ static int null_detach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint16
 
 static int null_rate_limit(struct ibv_qp *qp, struct ibv_qp_rate_limit_attr *attr)
 {
-    (void)attr;
     NULL_RESULT(qp->context, rate_limit);
+    null_qp(qp)->rate = *attr;
     return 0;
 }
 

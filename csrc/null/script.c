@@ -66,6 +66,14 @@ void weft_null_clock(struct weft_null *n, uint64_t ticks, uint64_t khz)
     n->attr.hca_core_clock = khz;
 }
 
+void weft_null_rate(void *qp, uint32_t *kbps, uint32_t *burst, uint16_t *packet)
+{
+    const struct ibv_qp_rate_limit_attr *rate = &null_qp(qp)->rate;
+    *kbps = rate->rate_limit;
+    *burst = rate->max_burst_sz;
+    *packet = rate->typical_pkt_sz;
+}
+
 void weft_null_refuse_access(struct weft_null *n, uint32_t access)
 {
     n->refused_access = access;

@@ -13,6 +13,8 @@ static struct {
     struct ibv_async_event event;
     int interrupts; /* before it */
     int acked;      /* an event with this object */
+    enum ibv_fork_status fork;
+    int fork_inits;
     struct ibv_values_ex values;
     uint64_t ticks; /* that values are to be read as */
 } driver;
@@ -200,6 +202,38 @@ static void what_is_not_there_is_unsupported(void)
     CHECK_EQ(weft_fork_status(), -1);
 }
 
+static enum ibv_fork_status fake_is_fork_initialized(void)
+{
+    return driver.fork;
+}
+
+static int fake_fork_init(void)
+{
+    driver.fork_inits++;
+    return result_of("ibv_fork_init");
+}
+
+static void forks_are_made_safe_only_where_they_are_not(void)
+{
+    static const enum ibv_fork_status safe[] = {IBV_FORK_ENABLED, IBV_FORK_UNNEEDED};
+
+    reset();
+    weft_ibv.ibv_fork_init = fake_fork_init;
+    weft_ibv.ibv_is_fork_initialized = fake_is_fork_initialized;
+    for (size_t i = 0; i < sizeof(safe) / sizeof(safe[0]); i++) {
+        driver.fork = safe[i];
+        CHECK_EQ(weft_fork_status(), safe[i]);
+        CHECK_EQ(weft_fork_init(), 0);
+        CHECK_EQ(driver.fork_inits, 0);
+    }
+    driver.fork = IBV_FORK_DISABLED;
+    check_results("ibv_fork_init", weft_fork_init);
+    driver.fork_inits = 0;
+    weft_ibv.ibv_is_fork_initialized = NULL; /* a library that cannot tell */
+    CHECK_EQ(weft_fork_init(), 0);
+    CHECK_EQ(driver.fork_inits, 1);
+}
+
 /* A context with functions of its own does not reach the library, and is asked as new ones are. */
 static void a_context_can_bring_its_own_functions(void)
 {
@@ -221,6 +255,7 @@ int main(void)
     RUN(extended_attributes_carry_every_field);
     RUN(the_clock_is_the_devices_counter);
     RUN(what_is_not_there_is_unsupported);
+    RUN(forks_are_made_safe_only_where_they_are_not);
     RUN(a_context_can_bring_its_own_functions);
     return test_summary();
 }

@@ -250,12 +250,16 @@ int weft_context_vectors(struct ibv_context *context)
     return context->num_comp_vectors;
 }
 
-int weft_fork_init(void)
-{
-    return WEFT_CALL(weft_ibv.ibv_fork_init());
-}
-
 int weft_fork_status(void)
 {
     return weft_ibv.ibv_is_fork_initialized != NULL ? (int)weft_ibv.ibv_is_fork_initialized() : -1;
+}
+
+/* Where the kernel protects registered pages, madvise would only split the address space at each region. */
+int weft_fork_init(void)
+{
+    int status = weft_fork_status();
+    if (status == IBV_FORK_ENABLED || status == IBV_FORK_UNNEEDED)
+        return 0;
+    return WEFT_CALL(weft_ibv.ibv_fork_init());
 }

@@ -59,7 +59,7 @@ int weft_pkey_index(struct ibv_context *context, uint8_t port, uint16_t pkey, in
 /* *count is how many of the max entries were filled. A table with more is an error, EINVAL. */
 int weft_gid_table(struct ibv_context *context, struct weft_gid_entry *entries, size_t max, size_t *count);
 int weft_gid_query(struct ibv_context *context, uint32_t port, uint32_t index, struct weft_gid_entry *entry);
-int weft_fork_init(void);
+int weft_fork_init(void);   /* does nothing where forks are safe already */
 int weft_fork_status(void); /* enum ibv_fork_status; -1 if the library cannot tell */
 
 /* Asynchronous events (event.c). An event keeps its object from being destroyed until it is acknowledged. */

@@ -101,6 +101,14 @@ func (n *Null) SetClock(ticks, khz uint64) {
 	C.weft_null_clock(n.n, C.uint64_t(ticks), C.uint64_t(khz))
 }
 
+// Rate is the rate limit of a struct ibv_qp: kbit/s, the largest burst and the usual packet in bytes.
+func Rate(qp unsafe.Pointer) (kbps, burst, packet int) {
+	var k, b C.uint32_t
+	var p C.uint16_t
+	C.weft_null_rate(qp, &k, &b, &p)
+	return int(k), int(b), int(p)
+}
+
 // RefuseAccess has registrations with any of these access flags fail with EOPNOTSUPP.
 func (n *Null) RefuseAccess(access uint32) { C.weft_null_refuse_access(n.n, C.uint32_t(access)) }
 
