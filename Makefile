@@ -28,7 +28,8 @@ demo: deps ## Move real files between two processes by RDMA and verify them
 	docker/rxe/demo.sh
 
 test: deps ## The unit tests, with libfabric over tcp and shm, then the device tests on soft-RoCE
-	WEFT_REQUIRE=fabric go test -race ./...
+	@echo 'unit tier: all tests that need no RDMA device, with the race detector (about 3 minutes on an idle machine)'
+	WEFT_REQUIRE=fabric go test -race -timeout="$$(scripts/scaled.sh 900)s" ./...
 	docker/rxe/test.sh
 
 # What the cgo files alone use is unused without them (U1000).

@@ -36,7 +36,7 @@ trap 'exit 143' TERM
 echo "base.sh: no registry gives $image: making it from $mirror's packages"
 # In the background and waited for, so that a signal ends it at once instead of after it; its mounts and processes end
 # with its namespaces.
-PATH=$PATH:/usr/sbin:/sbin timeout -k 10 900 unshare --mount --pid --fork --kill-child debootstrap --variant=minbase \
+PATH=$PATH:/usr/sbin:/sbin timeout -k 10 "$(scripts/scaled.sh 900)" unshare --mount --pid --fork --kill-child debootstrap --variant=minbase \
   --include="$(scripts/deps.sh --list | paste -sd,)" "$suite" "$root/root" "$mirror" >"$root/log" 2>&1 &
 running=$!
 code=0

@@ -26,7 +26,8 @@ trap 'exit 143' TERM
 
 # limited SECONDS COMMAND…: in the background and waited for, so that a signal ends it at once instead of after it.
 limited() {
-  local limit=$1 code=0
+  local limit code=0
+  limit=$(scripts/scaled.sh "$1")
   shift
   timeout -k 10 "$limit" "$@" &
   running=$!

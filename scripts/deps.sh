@@ -40,8 +40,30 @@ if [ "$(id -u)" -ne 0 ]; then
   command -v sudo >/dev/null || { echo "deps.sh: not root and no sudo: as root, run 'make deps'" >&2; exit 1; }
   root=(sudo)
 fi
-"${root[@]}" apt-get update -qq
+log=$(mktemp "${TMPDIR:-/tmp}/weft-deps.XXXXXX.log")
+failed() {
+  tail -n 20 "$log" >&2
+  echo "deps.sh: $1 failed; all that it said is in $log" >&2
+  exit 1
+}
+"${root[@]}" apt-get update >"$log" 2>&1 || failed "apt-get update"
 if [ ${#missing[@]} -gt 0 ]; then
-  echo "deps.sh: installing ${missing[*]}"
-  "${root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}"
+  echo "deps.sh: installing ${missing[*]} and what they need (about two minutes; the log is $log)"
+  "${root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends "${missing[@]}" >>"$log" 2>&1 &
+  installing=$!
+  # Between two lines of progress at least one package was set up; of a terminal they are one line.
+  end=$'\n' total='' last=-1
+  [ ! -t 1 ] || end=$'\r'
+  while kill -0 "$installing" 2>/dev/null; do
+    sleep 2
+    total=$(sed -n 's/.* upgraded, \([0-9]*\) newly installed.*/\1/p' "$log" | tail -1)
+    ready=$(grep -c '^Setting up ' "$log" || true)
+    [ -n "$total" ] && [ "$ready" -ne $last ] || continue
+    [ -t 1 ] || [ "$ready" -eq "$total" ] || [ $((ready - last)) -ge 25 ] || continue
+    printf 'deps.sh: %d of %d packages are set up%s' "$ready" "$total" "$end"
+    last=$ready
+  done
+  wait "$installing" || failed "apt-get install"
+  [ "$end" = $'\n' ] || echo
 fi
+rm -f "$log"

@@ -32,7 +32,8 @@ apart=(unshare --mount --pid --fork --kill-child)
 # stage NAME SECONDS COMMAND…: runs a command under a time limit and says how long it took. In the background and waited
 # for, so that a signal ends it at once instead of after it.
 stage() {
-  local name=$1 limit=$2 begin=$SECONDS code=0
+  local name=$1 limit begin=$SECONDS code=0
+  limit=$(scripts/scaled.sh "$2")
   shift 2
   echo "fresh.sh: $name"
   timeout -k 10 "$limit" "$@" &

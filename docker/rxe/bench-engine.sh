@@ -33,7 +33,7 @@ for _ in $(seq "$pairs"); do
 done
 INSIDE
 
-"$here/run.sh" --time $((60 * pairs + 60)) bash "$work/inside.sh" "$work" "$pairs" | tee "$work/runs" >&2
+"$here/run.sh" --time "$("$here/../../scripts/scaled.sh" $((60 * pairs + 60)))" bash "$work/inside.sh" "$work" "$pairs" | tee "$work/runs" >&2
 
 awk -v pairs="$pairs" '
   function median(list, n,   i, j, t, v) {

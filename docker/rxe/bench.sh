@@ -75,7 +75,7 @@ for _ in $(seq "$pairs"); do
 done
 INSIDE
 
-"$here/run.sh" --time $((180 * pairs + 60)) bash "$work/inside.sh" "$work" "$pairs" "$only" | tee "$work/runs" >&2
+"$here/run.sh" --time "$("$here/../../scripts/scaled.sh" $((180 * pairs + 60)))" bash "$work/inside.sh" "$work" "$pairs" "$only" | tee "$work/runs" >&2
 
 # perftest counts bandwidth in MiB/s.
 awk -v pairs="$pairs" '

@@ -3,7 +3,7 @@
 # files of it. It hashes what it reads back from disk. First on this machine as it is, by libfabric over sockets and over shared
 # memory; then by RDMA, where it looks at the device's own packet counter too.
 #
-# The part that needs an RDMA device runs where run.sh finds one: as `demo.sh inside FOLDER`.
+# The part that needs an RDMA device runs where run.sh finds one: as `demo.sh inside FOLDER PATIENCE`.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 
@@ -60,7 +60,7 @@ pick_counter() {
 }
 
 # What one end of a transfer may take, in seconds. Whoever takes longer says where all its goroutines stand, and is ended.
-patience=100
+patience=${3:-$("$here/../../scripts/scaled.sh" 100)}
 limited=(timeout -s QUIT -k 10 "$patience")
 
 # ended STATUS WHAT FILE: fails unless the status is that of success; FILE is what it wrote to standard error.
@@ -79,13 +79,13 @@ transfer() {
   : >"$out/recv.err" # it is read before the receiver has made it
   "${limited[@]}" "$work/weft" recv --once --rail "$rail" --listen "$address:0" --dir "$out/incoming" >"$out/recv.out" 2>"$out/recv.err" &
   receiver=$!
-  for ((i = 0; i < 300; i++)); do
+  for ((i = 0; i < 10 * patience; i++)); do
     port=$(sed -n 's/^weft: listening on .*:\([0-9]*\);.*/\1/p' "$out/recv.err")
     [ -z "$port" ] || break
     kill -0 "$receiver" 2>/dev/null || break
     sleep 0.1
   done
-  [ -n "$port" ] || fail "the receiver does not listen within 30 s: $(cat "$out/recv.err")"
+  [ -n "$port" ] || fail "the receiver does not listen within $patience s: $(cat "$out/recv.err")"
   "${limited[@]}" "$work/weft" send --json --rail "$rail" "$work"/files/* "$address:$port" \
     >"$out/send.json" 2>"$out/send.err" || status=$?
   ended $status "sending over $rail" "$out/send.err"
@@ -145,9 +145,10 @@ if [ "${1:-}" = inside ]; then
   inside "$2"
   exit
 fi
+say "moving files between two processes, natively and over an RDMA device (about half a minute on an idle machine)"
 work=$(mktemp -d "${TMPDIR:-/tmp}/weft-demo.XXXXXX")
 trap '[ -z "${receiver:-}" ] || kill "$receiver" 2>/dev/null || true; rm -rf "$work"' EXIT
 prepare "$work"
 native "$work" fabric:tcp
 native "$work" fabric:shm
-"$here/run.sh" --time 300 bash "$here/demo.sh" inside "$work"
+"$here/run.sh" --time $((3 * patience)) bash "$here/demo.sh" inside "$work" "$patience"

@@ -144,8 +144,7 @@ if grep -hE "$fault" "$out/console.log" "$out/kernel.log" 2>/dev/null >"$work/fa
   exit 126
 fi
 if [ -n "$timed_out" ]; then
-  echo "guest.sh: the time limit of $limit s ended the guest; the end of its console:" >&2
-  tail -20 "$out/console.log" >&2
+  echo "guest.sh: the time limit of $limit s ended the guest${keep:+; its console is in $keep}" >&2
   exit 124
 fi
 for core in "$out"/core.*; do

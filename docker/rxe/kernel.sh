@@ -26,6 +26,7 @@ mkdir -p "$cache"
 exec {lock}>"$cache/kernel.lock"
 flock "$lock" # of two runs that find none, one fetches it
 ! found || exit 0
+echo "kernel.sh: fetching $package for the soft-RoCE machine, once (some 70 MB)" >&2
 work=$(mktemp -d "$cache/kernel.XXXXXX")
 trap 'rm -rf "$work"' EXIT
 (

@@ -4,10 +4,11 @@ set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 cd "$here/../.."
 
+limit=$("$here/../../scripts/scaled.sh" 1200)
 work=$(mktemp -d "${TMPDIR:-/tmp}/weft-soak-rxe.XXXXXX")
 trap 'rm -rf "$work"' EXIT
 go test -c -o "$work/verbsrail.test" ./transferengine/verbsrail
 cat >"$work/inside.sh" <<INSIDE
-cd transferengine/verbsrail && WEFT_SOAK=1 "$work/verbsrail.test" -test.v -test.run TestConformance -test.timeout 20m
+cd transferengine/verbsrail && WEFT_SOAK=1 "$work/verbsrail.test" -test.v -test.run TestConformance -test.timeout ${limit}s
 INSIDE
-WEFT_REQUIRE=verbs "$here/run.sh" --time 1260 bash "$work/inside.sh"
+WEFT_REQUIRE=verbs "$here/run.sh" --time "$((limit + 60))" bash "$work/inside.sh"

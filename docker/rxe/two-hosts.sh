@@ -54,7 +54,7 @@ listening() { ss -Hltn "sport = :$1" | grep -q .; }
 # boot NAME ADDRESS PEER: boots a guest whose shared folder is $work/NAME.
 boot() {
   mkdir "$work/$1"
-  "$here/guest.sh" --time 300 --keep "$work/$1" --address "$2/24" --peer "$3" -- \
+  "$here/guest.sh" --time "$(scripts/scaled.sh 300)" --keep "$work/$1" --address "$2/24" --peer "$3" -- \
     bash -c "$agent" >"$work/$1.log" 2>&1 &
   guests+=($!)
 }

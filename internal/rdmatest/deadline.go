@@ -13,10 +13,9 @@ import (
 const (
 	// loopSteps is the length of the measured loop, on every processor at once.
 	loopSteps = 5_000_000
-	// loopTime is what the loop takes on an idle machine of the slowest kind on which the limits were written
-	// (2 cores at about 3 GHz), and guestLoopTime what it takes in that machine's soft-RoCE guest, which is emulated.
-	loopTime      = 10 * time.Millisecond
-	guestLoopTime = 100 * time.Millisecond
+	// loopTime is what the loop takes on an idle machine of the kind on which the limits were written (2 cores at about
+	// 3 GHz), and in its soft-RoCE guest: the emulator translates register arithmetic one to one.
+	loopTime = 10 * time.Millisecond
 	// mostSlowness keeps a limit finite when the measure itself met a pause.
 	mostSlowness = 30
 )
@@ -33,17 +32,8 @@ const soakVar = "WEFT_SOAK"
 // code with fewer repetitions.
 func Soak() bool { return os.Getenv(soakVar) != "" }
 
-// guestVar is set in the soft-RoCE guest (docker/rxe/guest.sh).
-const guestVar = "WEFT_GUEST"
-
 // slowness is the factor of Deadline.
-var slowness = sync.OnceValue(func() float64 {
-	reference := loopTime
-	if os.Getenv(guestVar) != "" {
-		reference = guestLoopTime
-	}
-	return scale(max(measure(), measure()), reference)
-})
+var slowness = sync.OnceValue(func() float64 { return scale(max(measure(), measure()), loopTime) })
 
 // scale returns taken as a multiple of reference, from 1 to mostSlowness.
 func scale(taken, reference time.Duration) float64 {

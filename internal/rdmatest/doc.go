@@ -13,6 +13,5 @@
 //	WEFT_REQUIRE      capabilities, separated by commas, whose absence is a failure instead of a skip
 //	WEFT_RDMA_DEVICE  the device that Device returns, where there are several
 //	WEFT_SOAK         asks tests that have a long form for it
-//	WEFT_GUEST        set in the soft-RoCE guest, whose idle speed is another
 //	WEFT_TEST_CHILD   set by StartChild alone: the part that a child process plays
 package rdmatest
