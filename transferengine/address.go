@@ -113,6 +113,9 @@ func (a *Address) UnmarshalText(text []byte) error {
 // Rail returns the address of the engine's rail of a kind, "verbs" or "fabric", in that rail's own format: its package reads
 // it. The error lists the kinds that there are.
 func (a *Address) Rail(kind string) ([]byte, error) {
+	if len(a.rails) == 0 {
+		return nil, errors.New("the address is empty: use the peer's Engine.Address")
+	}
 	var kinds []string
 	for _, r := range a.rails {
 		if r.kind == kind {
@@ -120,7 +123,7 @@ func (a *Address) Rail(kind string) ([]byte, error) {
 		}
 		kinds = append(kinds, r.kind)
 	}
-	return nil, fmt.Errorf("the peer has no rail of kind %q, only %q", kind, kinds)
+	return nil, fmt.Errorf("the peer has no rail of kind %s, only %s: open both engines on rails of one kind", kind, strings.Join(kinds, ", "))
 }
 
 // railKind is the part of a rail's name that peers have to share: "verbs" of "verbs:rxe0".

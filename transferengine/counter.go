@@ -57,11 +57,11 @@ func (c *Counter) Wait(ctx context.Context, n uint64, from ...*Peer) error {
 		return nil
 	}
 	if n > math.MaxInt32 {
-		return fmt.Errorf("counter %d: wait for %d immediates, more than %d: %w", c.imm, n, math.MaxInt32, syscall.EINVAL)
+		return fmt.Errorf("counter %d: wait for %d immediates: at most %d are possible: %w", c.imm, n, math.MaxInt32, syscall.EINVAL)
 	}
 	for _, p := range from {
 		if !c.table.progress.worker.owns(p) {
-			return fmt.Errorf("counter %d: wait for a peer that is not one of this engine: %w", c.imm, syscall.EINVAL)
+			return fmt.Errorf("counter %d: wait for a peer that is nil or another engine's: %w", c.imm, syscall.EINVAL)
 		}
 	}
 	w := c.table.waits.get(newCounterWait)
@@ -134,15 +134,15 @@ type Lack struct {
 
 // Error names the counter and everything that is missing.
 func (e *LackError) Error() string {
-	var lacks []string
+	var missing []string
 	for _, l := range e.Lacks {
-		if l.Peer == nil {
-			lacks = append(lacks, fmt.Sprintf("%d of %d", l.Count, e.Want))
-		} else {
-			lacks = append(lacks, fmt.Sprintf("%d of %d from %v", l.Count, e.Want, l.Peer))
+		from := ""
+		if l.Peer != nil {
+			from = fmt.Sprintf(" from %v", l.Peer)
 		}
+		missing = append(missing, fmt.Sprintf("%d of %d%s", l.Count, e.Want, from))
 	}
-	return fmt.Sprintf("counter %d lacks immediates: %s: %v", e.Imm, strings.Join(lacks, ", "), e.Cause)
+	return fmt.Sprintf("counter %d: immediates are missing: %s: %v", e.Imm, strings.Join(missing, ", "), e.Cause)
 }
 
 // Unwrap returns the cause.

@@ -69,10 +69,10 @@ func TestWaitsNameWhatTheyLack(t *testing.T) {
 	require.ErrorAs(t, err, &lack)
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 	require.Equal(t, []transferengine.Lack{{Peer: peers[0], Count: 2}, {Peer: peers[1], Count: 1}}, lack.Lacks)
-	require.EqualError(t, err, "counter 5 lacks immediates: 2 of 2 from 192.0.2.2, 1 of 2 from 192.0.2.3: "+
+	require.EqualError(t, err, "counter 5: immediates are missing: 2 of 2 from 192.0.2.2, 1 of 2 from 192.0.2.3: "+
 		"context deadline exceeded")
 	require.EqualValues(t, 3, c.Value(), "a wait that ended took nothing")
-	require.EqualError(t, c.Wait(ended(t), 4), "counter 5 lacks immediates: 1 of 4: context deadline exceeded")
+	require.EqualError(t, c.Wait(ended(t), 4), "counter 5: immediates are missing: 1 of 4: context deadline exceeded")
 	require.ErrorIs(t, c.Wait(ended(t), 2, peers[2], peers[2]), context.DeadlineExceeded, "named twice, it sent for one")
 	require.EqualValues(t, 3, c.Value())
 	require.NoError(t, c.Wait(ended(t), 1, peers[2], peers[1], peers[2]))

@@ -2,7 +2,6 @@ package transferengine
 
 import (
 	"fmt"
-	"os"
 	"time"
 )
 
@@ -52,27 +51,27 @@ func (w *worker) expire() (ended int) {
 // miss ends a transfer that missed its deadline, now or with the peer.
 func (w *worker) miss(s *slot) {
 	p := s.path
-	s.err = fmt.Errorf("%w of %v: %s", os.ErrDeadlineExceeded, s.transfer.timeout, s.excuse())
+	s.err = &deadlineError{timeout: s.transfer.timeout, waited: s.waits()}
 	if s.outstanding == 0 {
 		w.unqueue(s)
 		w.finish(s)
 		return
 	}
 	if p.reason == nil {
-		p.reason = fmt.Errorf("given up, since a %s missed its deadline: %w", s.transfer.op, s.err)
+		p.reason = fmt.Errorf("this engine gave up the peer, because a %s missed its deadline: %w", s.transfer.op, s.err)
 		w.rail.Disconnect(w.now, p.id)
 	}
 }
 
-// excuse says what a transfer waits for.
-func (s *slot) excuse() string {
+// waits says what a transfer waits for.
+func (s *slot) waits() string {
 	switch {
 	case s.outstanding > 0:
 		return fmt.Sprintf("%d operations were not acknowledged", s.outstanding)
 	case s.path.blocked:
-		return "the peer, or the NIC, takes no more at present"
+		return "the peer or the NIC accepted no more"
 	}
-	return "it was not its turn yet"
+	return "it waited behind other transfers to this peer"
 }
 
 // unqueue takes a slot out of its path's queue.

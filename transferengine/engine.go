@@ -46,7 +46,7 @@ func (c *Config) validate() error {
 	const maxTransfers = 1 << 20
 	switch {
 	case len(c.Rails) == 0:
-		return fmt.Errorf("Config.Rails is empty, name one NIC: %w", syscall.EINVAL)
+		return fmt.Errorf("Config.Rails is empty, give it the Config of one rail: %w", syscall.EINVAL)
 	case len(c.Rails) > 1:
 		return fmt.Errorf("Config.Rails has %d NICs, this version drives one: %w", len(c.Rails), errors.ErrUnsupported)
 	case c.Rails[0] == nil:
@@ -152,10 +152,11 @@ func checkRail(r rail.Rail) error {
 	caps := r.Caps()
 	switch {
 	case caps.MaxLength == 0 || caps.MaxBatch < 1:
-		return fmt.Errorf("%s: writes of at most %d bytes in batches of at most %d: %w",
+		return fmt.Errorf("%s: Caps.MaxLength is %d and Caps.MaxBatch %d, the least is 1: %w",
 			r.Name(), caps.MaxLength, caps.MaxBatch, syscall.EINVAL)
 	case !caps.ImmSource:
-		return fmt.Errorf("%s: does not tell who sent an immediate: %w", r.Name(), errors.ErrUnsupported)
+		return fmt.Errorf("%s: the rail does not tell who sent an immediate (Caps.ImmSource), which the engine needs: %w", r.Name(),
+			errors.ErrUnsupported)
 	case len(railKind(r.Name())) > maxKind || railKind(r.Name()) == "":
 		return fmt.Errorf("%s: the kind of a rail has 1 to %d bytes: %w", r.Name(), maxKind, syscall.EINVAL)
 	}
@@ -209,7 +210,7 @@ func (e *Engine) submit(s submission) error {
 	}
 	if !e.worker.queue.Push(s) {
 		e.stats.queueFull.Add(1)
-		return fmt.Errorf("%d requests wait already (Config.QueueDepth): %w", e.worker.queue.Cap(), ErrQueueFull)
+		return fmt.Errorf("%w: %d requests wait in it (Config.QueueDepth)", ErrQueueFull, e.worker.queue.Cap())
 	}
 	e.progress.poke()
 	return nil
@@ -250,7 +251,7 @@ func (e *Engine) Stats() Stats {
 func (e *Engine) Shutdown(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	defer context.AfterFunc(e.cutOff, func() { cancel(errors.New("the engine is being closed")) })()
+	defer context.AfterFunc(e.cutOff, func() { cancel(errors.New("Close was called meanwhile")) })()
 	if err := e.stop(ctx); err != nil {
 		return fmt.Errorf("shut down engine: %w", err)
 	}
@@ -272,7 +273,7 @@ func (e *Engine) Shutdown(ctx context.Context) error {
 func (e *Engine) Close() error {
 	err := e.life.Close()
 	if errors.Is(err, syscall.EBUSY) {
-		return fmt.Errorf("%w: %s", err, e.nameRegions())
+		return fmt.Errorf("close engine: regions are open, close them first: %s: %w", e.nameRegions(), syscall.EBUSY)
 	}
 	return e.closeErr
 }
@@ -306,7 +307,7 @@ func (e *Engine) stop(ctx context.Context) error {
 	bounded, cancel := context.WithTimeout(context.Background(), e.config.CloseTimeout)
 	defer cancel()
 	if e.progress.until(bounded, e.worker.alone) != nil {
-		return fmt.Errorf("%s: %d peers and %d requests are left after %v (Config.CloseTimeout): %w", e.rail.Name(),
+		return fmt.Errorf("%s: %d peers and %d requests had not ended after %v (Config.CloseTimeout): %w", e.rail.Name(),
 			len(e.worker.paths), e.worker.underWay(), e.config.CloseTimeout, context.DeadlineExceeded)
 	}
 	return err

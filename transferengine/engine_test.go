@@ -86,7 +86,7 @@ func TestConnectToNobody(t *testing.T) {
 	require.ErrorIs(t, err, rail.ErrUnreachable)
 	require.Equal(t, time.Minute, w.Now().Sub(start))
 	_, err = a.StartConnect(transferengine.Address{})
-	require.ErrorContains(t, err, `no rail of kind "sim"`)
+	require.ErrorContains(t, err, "the address is empty")
 }
 
 func TestARestartedPeerIsANewOne(t *testing.T) {

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"os"
+	"time"
 )
 
 // ErrQueueFull is the error of a request that found the engine's queue full, or too many requests to its peer in flight:
@@ -75,6 +77,18 @@ func (e *TransferError) Error() string {
 
 // Unwrap returns the cause.
 func (e *TransferError) Unwrap() error { return e.Cause }
+
+// deadlineError is a request that missed its deadline. It has its own text because os.ErrDeadlineExceeded speaks of files.
+type deadlineError struct {
+	timeout time.Duration
+	waited  string // for what
+}
+
+func (e *deadlineError) Error() string {
+	return fmt.Sprintf("not done within %v (Timeout, or Config.TransferTimeout): %s", e.timeout, e.waited)
+}
+
+func (e *deadlineError) Unwrap() error { return os.ErrDeadlineExceeded }
 
 // closedError is a use of an engine that is closed or shut down. It has its own text because net.ErrClosed speaks of a
 // network connection.

@@ -98,7 +98,7 @@ func (c *connectCall) met() (bool, error) {
 // finish ends the call with a peer or an error.
 func (c *connectCall) finish(peer *Peer, err error) {
 	if err == nil && peer.incarnation != c.incarnation {
-		err = fmt.Errorf("the engine there is now %x, get its new address: %w", peer.incarnation[:4], rail.ErrPeerGone)
+		err = fmt.Errorf("%w: its process was restarted and is now engine %x: get its new address", rail.ErrPeerGone, peer.incarnation[:4])
 	}
 	c.peer, c.err = peer, err
 	c.done.Store(true)

@@ -49,10 +49,10 @@ func (e *Engine) Register(memory []byte, access Access) (*Region, error) {
 	}
 	defer e.life.Exit()
 	if len(memory) == 0 {
-		return fail(fmt.Errorf("there is nothing to register: %w", syscall.EINVAL))
+		return fail(fmt.Errorf("the memory is empty: %w", syscall.EINVAL))
 	}
 	if access&^(RemoteWrite|RemoteRead) != 0 {
-		return fail(fmt.Errorf("unknown rights %#x: %w", uint8(access), syscall.EINVAL))
+		return fail(fmt.Errorf("access %#x is more than RemoteWrite and RemoteRead: %w", uint8(access), syscall.EINVAL))
 	}
 	registration, err := e.rail.Register(memory, access)
 	if err != nil {
@@ -88,7 +88,7 @@ func (r *Region) String() string {
 func (r *Region) Close() error {
 	if !r.uses.CompareAndSwap(0, regionClosed) {
 		if n := r.uses.Load(); n > 0 {
-			return fmt.Errorf("close %v: %d transfers in flight use it, wait for them: %w", r, n, syscall.EBUSY)
+			return fmt.Errorf("close %v: transfers in flight use it (%d), wait for them: %w", r, n, syscall.EBUSY)
 		}
 		return r.life.Close() // waits for the Close at work
 	}

@@ -147,8 +147,11 @@ func (e *Engine) Read(t *Transfer, r Read) error {
 
 // wrapRequest names the operation and the peer, unless the error does.
 func wrapRequest(op string, peer *Peer, err error) error {
-	if named := new(*TransferError); errors.As(err, named) || peer == nil {
+	if named := new(*TransferError); errors.As(err, named) {
 		return err
+	}
+	if peer == nil {
+		return fmt.Errorf("%s: %w", op, err)
 	}
 	preposition := "to"
 	if op == opRead {
@@ -167,7 +170,7 @@ func (e *Engine) planWrite(p *plan, w *Write) error {
 // planRead checks a read and lays it out.
 func (e *Engine) planRead(p *plan, r *Read) error {
 	if !e.worker.caps.Read {
-		return fmt.Errorf("%s does not read: %w", e.worker.name, errors.ErrUnsupported)
+		return fmt.Errorf("%s cannot read: %w", e.worker.name, errors.ErrUnsupported)
 	}
 	return e.planRange(p, rail.Read, r.Peer, r.Dest, r.DestOffset, r.Source, r.SourceOffset, r.Length, 1)
 }
@@ -175,7 +178,7 @@ func (e *Engine) planRead(p *plan, r *Read) error {
 // planRange checks a request for contiguous bytes and lays it out, but for the immediate.
 func (e *Engine) planRange(p *plan, kind rail.OpKind, peer *Peer, local *Region, localOffset uint64, remote *Descriptor,
 	remoteOffset, length uint64, shards int) error {
-	if err := e.checkEnds(kind, peer, local, remote, length > 0); err != nil {
+	if err := e.checkEnds(kind, peer, local, remote, length); err != nil {
 		return err
 	}
 	localIs, remoteIs := roles(kind)
@@ -199,19 +202,19 @@ func (e *Engine) planRange(p *plan, kind rail.OpKind, peer *Peer, local *Region,
 // planPages checks a write of pages and lays it out.
 func (e *Engine) planPages(p *plan, w *PagedWrite) error {
 	if len(w.SourcePages) != len(w.DestPages) {
-		return fmt.Errorf("%d source pages and %d destination pages, not as many: %w",
+		return fmt.Errorf("SourcePages has %d entries and DestPages %d, they need as many: %w",
 			len(w.SourcePages), len(w.DestPages), syscall.EINVAL)
 	}
-	bytes := w.PageLength > 0 && len(w.SourcePages) > 0
-	if err := e.checkEnds(rail.Write, w.Peer, w.Source, w.Dest, bytes); err != nil {
+	length := w.PageLength * min(uint64(len(w.SourcePages)), 1) // of the first page; 0 if there are no bytes
+	if err := e.checkEnds(rail.Write, w.Peer, w.Source, w.Dest, length); err != nil {
 		return err
 	}
-	if bytes {
-		err := checkPages("source", w.SourceOffset, w.SourceStride, w.SourcePages, w.PageLength, w.Source.descriptor.length)
+	if length > 0 {
+		err := checkPages("Source", w.SourceOffset, w.SourceStride, w.SourcePages, w.PageLength, w.Source.descriptor.length)
 		if err != nil {
 			return err
 		}
-		err = checkPages("destination", w.DestOffset, w.DestStride, w.DestPages, w.PageLength, w.Dest.length)
+		err = checkPages("Dest", w.DestOffset, w.DestStride, w.DestPages, w.PageLength, w.Dest.length)
 		if err != nil {
 			return err
 		}
@@ -220,7 +223,7 @@ func (e *Engine) planPages(p *plan, w *PagedWrite) error {
 		return err
 	}
 	p.imm, p.hasImm = w.Imm, w.HasImm
-	if bytes {
+	if length > 0 {
 		p.local += w.SourceOffset
 		p.remote += w.DestOffset
 		p.localStride, p.remoteStride = w.SourceStride, w.DestStride
@@ -229,35 +232,35 @@ func (e *Engine) planPages(p *plan, w *PagedWrite) error {
 	return nil
 }
 
-// roles says what local and remote memory are to an operation.
+// roles names the fields of a request that have its local and remote memory.
 func roles(kind rail.OpKind) (local, remote string) {
 	if kind == rail.Read {
-		return "destination", "source"
+		return "Dest", "Source"
 	}
-	return "source", "destination"
+	return "Source", "Dest"
 }
 
-// checkEnds checks who and what a request names.
-func (e *Engine) checkEnds(kind rail.OpKind, peer *Peer, local *Region, remote *Descriptor, bytes bool) error {
+// checkEnds checks the peer and the memory that a request names.
+func (e *Engine) checkEnds(kind rail.OpKind, peer *Peer, local *Region, remote *Descriptor, length uint64) error {
 	localIs, remoteIs := roles(kind)
-	need, right := RemoteWrite, "writes"
+	need, right := RemoteWrite, "RemoteWrite"
 	if kind == rail.Read {
-		need, right = RemoteRead, "reads"
+		need, right = RemoteRead, "RemoteRead"
 	}
 	switch {
 	case !e.worker.owns(peer):
-		return fmt.Errorf("the peer is not one of this engine: %w", syscall.EINVAL)
+		return fmt.Errorf("Peer is nil or another engine's: %w", syscall.EINVAL)
 	case remote == nil || remote.rails == 0:
-		return fmt.Errorf("the %s is empty: %w", remoteIs, syscall.EINVAL)
+		return fmt.Errorf("%s is nil or empty, use the descriptor of a region of the peer: %w", remoteIs, syscall.EINVAL)
 	case remote.owner != peer.incarnation:
-		return fmt.Errorf("the %s is memory of engine %x, the peer is %x: %w",
+		return fmt.Errorf("%s describes memory of engine %x, and Peer is engine %x: %w",
 			remoteIs, remote.owner[:4], peer.incarnation[:4], syscall.EINVAL)
 	case remote.access&need == 0:
-		return fmt.Errorf("the %s does not allow remote %s: %w", remoteIs, right, syscall.EACCES)
-	case local == nil && bytes:
-		return fmt.Errorf("there are bytes and no %s: %w", localIs, syscall.EINVAL)
+		return fmt.Errorf("%s was registered without %s: %w", remoteIs, right, syscall.EACCES)
+	case local == nil && length > 0:
+		return fmt.Errorf("Length is %d and %s is nil: %w", length, localIs, syscall.EINVAL)
 	case local != nil && local.engine != e:
-		return fmt.Errorf("the %s is not a region of this engine: %w", localIs, syscall.EINVAL)
+		return fmt.Errorf("%s is a region of another engine: %w", localIs, syscall.EINVAL)
 	}
 	return nil
 }
@@ -265,7 +268,7 @@ func (e *Engine) checkEnds(kind rail.OpKind, peer *Peer, local *Region, remote *
 // layOut fills in what all requests have.
 func (e *Engine) layOut(p *plan, kind rail.OpKind, local *Region, remote *Descriptor, shards int) error {
 	if shards < 0 || shards > MaxShards {
-		return fmt.Errorf("%d shards, not 1 to %d: %w", shards, MaxShards, syscall.EINVAL)
+		return fmt.Errorf("Shards is %d: 0 to %d are possible: %w", shards, MaxShards, syscall.EINVAL)
 	}
 	*p = plan{kind: kind, shards: uint64(max(shards, 1))}
 	p.maxLength, p.ordered = e.worker.caps.MaxLength, e.worker.caps.Ordered
@@ -286,7 +289,7 @@ func checkRange(what string, offset, length, limit uint64) error {
 
 // rangeError is apart so that checkRange can be inlined.
 func rangeError(what string, offset, length, limit uint64) error {
-	return fmt.Errorf("%s: %d bytes from %d on are beyond its %d: %w", what, length, offset, limit, syscall.EFAULT)
+	return fmt.Errorf("%d bytes at offset %d reach beyond the %d bytes of %s: %w", length, offset, limit, what, syscall.EFAULT)
 }
 
 // checkPages checks that every page lies within limit bytes. Those of the largest number reach farthest.
@@ -295,8 +298,8 @@ func checkPages(what string, offset, stride uint64, pages []uint32, length, limi
 	high, from := bits.Mul64(stride, uint64(largest))
 	from, carry := bits.Add64(from, offset, 0)
 	if high != 0 || carry != 0 {
-		return fmt.Errorf("%s: page %d of stride %d from %d on is beyond its %d bytes: %w",
-			what, largest, stride, offset, limit, syscall.EFAULT)
+		return fmt.Errorf("page %d with a stride of %d, from offset %d on, is beyond the %d bytes of %s: %w",
+			largest, stride, offset, limit, what, syscall.EFAULT)
 	}
 	return checkRange(what, from, length, limit)
 }

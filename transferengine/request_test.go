@@ -48,13 +48,13 @@ func TestReadsBeyondBoundsAreRefused(t *testing.T) {
 		text   string
 	}{
 		"lawful":              {func(*transferengine.Read) {}, nil, ""},
-		"source too short":    {func(r *transferengine.Read) { r.SourceOffset = 1 }, syscall.EFAULT, "source: 100 bytes"},
-		"dest too short":      {func(r *transferengine.Read) { r.DestOffset = 1 }, syscall.EFAULT, "destination: 100 bytes"},
-		"no destination":      {func(r *transferengine.Read) { r.Dest = nil }, syscall.EINVAL, "no destination"},
-		"no source":           {func(r *transferengine.Read) { r.Source = nil }, syscall.EINVAL, "source is empty"},
-		"no right":            {func(r *transferengine.Read) { r.Source = &forbidden }, syscall.EACCES, "remote reads"},
-		"timeout below zero":  {func(r *transferengine.Read) { r.Timeout = -1 }, syscall.EINVAL, "timeout"},
-		"no peer":             {func(r *transferengine.Read) { r.Peer = nil }, syscall.EINVAL, "peer"},
+		"source too short":    {func(r *transferengine.Read) { r.SourceOffset = 1 }, syscall.EFAULT, "reach beyond the 100 bytes of Source"},
+		"dest too short":      {func(r *transferengine.Read) { r.DestOffset = 1 }, syscall.EFAULT, "reach beyond the 100 bytes of Dest"},
+		"no destination":      {func(r *transferengine.Read) { r.Dest = nil }, syscall.EINVAL, "Length is 100 and Dest is nil"},
+		"no source":           {func(r *transferengine.Read) { r.Source = nil }, syscall.EINVAL, "Source is nil or empty"},
+		"no right":            {func(r *transferengine.Read) { r.Source = &forbidden }, syscall.EACCES, "Source was registered without RemoteRead"},
+		"timeout below zero":  {func(r *transferengine.Read) { r.Timeout = -1 }, syscall.EINVAL, "Timeout"},
+		"no peer":             {func(r *transferengine.Read) { r.Peer = nil }, syscall.EINVAL, "Peer is nil"},
 		"nothing, and nobody": {func(r *transferengine.Read) { r.Length, r.Dest = 0, nil }, nil, ""},
 	} {
 		r := good
@@ -160,7 +160,7 @@ func TestAScatterIsRefusedWhole(t *testing.T) {
 	s.targets[2].DestOffset = 5
 	err := s.sender.Scatter(&tr, transferengine.Scatter{Source: s.source, Targets: s.targets})
 	require.ErrorIs(t, err, syscall.EFAULT)
-	require.ErrorContains(t, err, "scatter: target 2: scatter to 192.0.2.4: destination")
+	require.ErrorContains(t, err, "scatter: target 2: scatter to 192.0.2.4: 10 bytes at offset 5 reach beyond the 10 bytes of Dest")
 	s.settle()
 	require.Zero(t, s.sender.Stats().Operations)
 	s.targets[2].DestOffset = 0
@@ -189,7 +189,7 @@ func TestDeadlines(t *testing.T) {
 		require.ErrorAs(t, second.Err(), &failed)
 		require.ErrorIs(t, failed, os.ErrDeadlineExceeded)
 		require.Equal(t, transferengine.NotDelivered, failed.Outcome)
-		require.ErrorContains(t, failed, "of 1s: the peer, or the NIC, takes no more at present")
+		require.ErrorContains(t, failed, "not done within 1s (Timeout, or Config.TransferTimeout): the peer or the NIC accepted no more")
 		require.NoError(t, p.toB.Err(), "nothing has to be had back")
 		require.NoError(t, p.a.Write(&third, request))
 		require.NoError(t, p.finish(&third))
@@ -208,10 +208,10 @@ func TestDeadlines(t *testing.T) {
 		p.until(func() bool { return tr.Finished() && other.Finished() })
 		require.InDelta(t, 3*time.Second, p.Now().Sub(start), float64(20*time.Millisecond))
 		require.ErrorIs(t, tr.Err(), os.ErrDeadlineExceeded)
-		require.ErrorContains(t, tr.Err(), "maybe delivered: i/o timeout of 3s: 1 operations were not acknowledged")
+		require.ErrorContains(t, tr.Err(), "maybe delivered: not done within 3s (Timeout, or Config.TransferTimeout): 1 operations were not acknowledged")
 		p.until(func() bool { return p.toB.Err() != nil })
 		require.ErrorIs(t, p.toB.Err(), os.ErrDeadlineExceeded)
-		require.ErrorContains(t, p.toB.Err(), "given up, since a write missed its deadline")
+		require.ErrorContains(t, p.toB.Err(), "this engine gave up the peer, because a write missed its deadline")
 		require.Error(t, other.Err())
 		require.NoError(t, p.source.Close())
 	})
@@ -232,7 +232,7 @@ func TestAPeerThatAnswersNothingKeepsNobodyWaiting(t *testing.T) {
 	}
 	err := write(0, &stuck[64])
 	require.ErrorIs(t, err, transferengine.ErrQueueFull)
-	require.ErrorContains(t, err, "64 requests to 192.0.2.2 are in flight already (Config.MaxPeerTransfers)")
+	require.ErrorContains(t, err, "write to 192.0.2.2: queue is full: 64 requests to this peer are in flight (Config.MaxPeerTransfers)")
 	for range 500 {
 		var tr transferengine.Transfer
 		require.NoError(t, write(1, &tr))

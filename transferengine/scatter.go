@@ -10,7 +10,7 @@ import (
 // before allocates nothing. Otherwise it is like [Engine.Write]: if one target is refused, nothing is sent to any.
 func (e *Engine) Scatter(t *Transfer, s Scatter) error {
 	if len(s.Targets) == 0 {
-		return fmt.Errorf("scatter: there are no targets: %w", syscall.EINVAL)
+		return fmt.Errorf("scatter: Targets is empty: %w", syscall.EINVAL)
 	}
 	if err := e.claim(t, opScatter, s.Timeout, s.Source); err != nil {
 		return fmt.Errorf("scatter: %w", err)

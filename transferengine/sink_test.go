@@ -143,7 +143,7 @@ func TestCloseIsBounded(t *testing.T) {
 	require.NoError(t, p.a.Write(&tr, empty))
 	err := p.a.Shutdown(ended(t))
 	require.ErrorIs(t, err, context.DeadlineExceeded)
-	require.ErrorContains(t, err, "1 peers and 1 requests are left after 10ms (Config.CloseTimeout)")
+	require.ErrorContains(t, err, "1 peers and 1 requests had not ended after 10ms (Config.CloseTimeout)")
 	require.False(t, tr.Finished(), "the rail may still use its memory")
 	require.NoError(t, p.source.Close())
 	require.Error(t, p.a.Close())

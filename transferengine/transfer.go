@@ -49,11 +49,11 @@ const (
 // claim begins a request: the transfer is its from then on, and so is the region. The request ends with start, or unclaim.
 func (e *Engine) claim(t *Transfer, op string, timeout time.Duration, region *Region) error {
 	if timeout < 0 {
-		return fmt.Errorf("a timeout of %v is less than 0: %w", timeout, syscall.EINVAL)
+		return fmt.Errorf("Timeout %v is less than 0: %w", timeout, syscall.EINVAL)
 	}
 	before := t.state.Load()
 	if before == inFlight || !t.state.CompareAndSwap(before, inFlight) {
-		return fmt.Errorf("the transfer is in flight with another request: %w", syscall.EBUSY)
+		return fmt.Errorf("the Transfer is in flight with another request, wait for that or use another Transfer: %w", syscall.EBUSY)
 	}
 	err := e.requests.Enter()
 	if err == nil && region != nil {
@@ -116,7 +116,7 @@ func (e *Engine) admit(op string, peer *Peer) error {
 	if peer.transfers.Add(1) > limit {
 		peer.transfers.Add(-1)
 		e.stats.queueFull.Add(1)
-		return fmt.Errorf("%d requests to %v are in flight already (Config.MaxPeerTransfers): %w", limit, peer, ErrQueueFull)
+		return fmt.Errorf("%w: %d requests to this peer are in flight (Config.MaxPeerTransfers)", ErrQueueFull, limit)
 	}
 	return nil
 }
@@ -125,7 +125,7 @@ func (e *Engine) admit(op string, peer *Peer) error {
 // what that promises. If the context ends first, the error says so and the transfer stays in flight.
 func (t *Transfer) Wait(ctx context.Context) error {
 	if t.state.Load() == unused {
-		return fmt.Errorf("wait for a transfer that serves no request: %w", syscall.EINVAL)
+		return fmt.Errorf("wait for a Transfer: no request was made with it: %w", syscall.EINVAL)
 	}
 	if t.state.Load() == finished {
 		return t.err

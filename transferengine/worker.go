@@ -289,7 +289,8 @@ func (w *worker) newCell(p *path, imm uint32) *cell {
 	if limit := w.counters.limit; len(p.cells) >= 2*limit {
 		w.counters.sweep(p)
 		if len(p.cells) > limit {
-			p.reason = fmt.Errorf("sent more than %d distinct immediates that nobody took (Config.MaxImmediates)", limit)
+			p.reason = fmt.Errorf("this engine gave up the peer, because it sent more than %d distinct immediates that no Wait took "+
+				"(Config.MaxImmediates)", limit)
 			w.rail.Disconnect(w.now, p.id)
 			return nil
 		}

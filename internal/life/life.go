@@ -200,15 +200,13 @@ func (o *Object) release(kind string) {
 
 // busy is the error of a Close that children forbid.
 func (o *Object) busy() error {
-	total := 0
 	var kinds []string
 	for kind, n := range o.children {
-		total += n
 		kinds = append(kinds, fmt.Sprintf("%d × %s", n, kind))
 	}
 	slices.Sort(kinds)
-	return fmt.Errorf("close %s: %d open on it (%s), close these first: %w",
-		o.kind, total, strings.Join(kinds, ", "), syscall.EBUSY)
+	return fmt.Errorf("close %s: objects are open on it (%s), close them first: %w",
+		o.kind, strings.Join(kinds, ", "), syscall.EBUSY)
 }
 
 // closedError is a use of a closed object of the kind. It has its own text because net.ErrClosed speaks of a network

@@ -200,14 +200,14 @@ func TestBusyCloseNamesTheChildrenAndChangesNothing(t *testing.T) {
 
 	err := parent.Close()
 	require.ErrorIs(t, err, syscall.EBUSY)
-	require.EqualError(t, err, "close protection domain: 3 open on it (1 × queue pair, 2 × memory region), "+
-		"close these first: device or resource busy")
+	require.EqualError(t, err, "close protection domain: objects are open on it (1 × queue pair, 2 × memory region), "+
+		"close them first: device or resource busy")
 	require.False(t, freed)
 	require.NoError(t, parent.Enter())
 	parent.Exit()
 
 	require.NoError(t, pair.Close())
-	require.ErrorContains(t, parent.Close(), "2 open on it (2 × memory region)")
+	require.ErrorContains(t, parent.Close(), "open on it (2 × memory region)")
 	for _, r := range regions {
 		require.NoError(t, r.Close())
 	}

@@ -113,18 +113,18 @@ func (f *Format) Parse(message []byte, visit func(typ uint16, value []byte) erro
 func (f *Format) header(message []byte) ([]byte, error) {
 	switch {
 	case len(message) < headerSize:
-		return nil, f.Refuse("%d bytes are less than a header of %d", len(message), headerSize)
+		return nil, f.Refuse("%d bytes are too few, the header has %d: it was cut off", len(message), headerSize)
 	case [4]byte(message[:4]) != f.Magic:
-		return nil, f.Refuse("starts with %q, not %q", message[:4], f.Magic[:])
+		return nil, f.Refuse("starts with %q, not %q: it is something else", message[:4], f.Magic[:])
 	case message[5] > f.Version:
-		return nil, f.Refuse("needs version %d, this is version %d", message[5], f.Version)
+		return nil, f.Refuse("needs version %d, this program has version %d: update it", message[5], f.Version)
 	case message[5] > message[4]:
 		return nil, f.Refuse("version %d says that version %d is needed", message[4], message[5])
 	case message[6] != 0 || message[7] != 0:
 		return nil, f.Refuse("reserved bytes are not zero")
 	}
 	if size := binary.BigEndian.Uint32(message[8:]); uint64(size) != uint64(len(message)) {
-		return nil, f.Refuse("says %d bytes, has %d", size, len(message))
+		return nil, f.Refuse("says that it has %d bytes, and has %d: it was cut off or changed", size, len(message))
 	}
 	return message[headerSize:], nil
 }

@@ -68,13 +68,13 @@ func TestRefused(t *testing.T) {
 		message []byte
 		reason  string
 	}{
-		"empty":            {nil, "0 bytes are less than a header of 12"},
-		"short":            {message()[:11], "11 bytes are less than a header of 12"},
-		"magic":            {patch(0, 'X'), `starts with "XEST", not "TEST"`},
-		"too new":          {patch(5, 3), "needs version 3, this is version 2"},
+		"empty":            {nil, "0 bytes are too few, the header has 12: it was cut off"},
+		"short":            {message()[:11], "11 bytes are too few, the header has 12: it was cut off"},
+		"magic":            {patch(0, 'X'), `starts with "XEST", not "TEST": it is something else`},
+		"too new":          {patch(5, 3), "needs version 3, this program has version 2: update it"},
 		"contradiction":    {patch(4, 0), "version 0 says that version 1 is needed"},
 		"reserved":         {patch(7, 1), "reserved bytes are not zero"},
-		"length":           {long, "says 19 bytes, has 20"},
+		"length":           {long, "says that it has 19 bytes, and has 20: it was cut off or changed"},
 		"trailing":         {trailing, "1 bytes follow the last field"},
 		"field too long":   {patch(15, 4), "field 0x1 says 4 bytes, 3 are left"},
 		"unknown required": {message(5|tlv.Required, ""), "field 0x8005 must be understood and is not known to version 2"},

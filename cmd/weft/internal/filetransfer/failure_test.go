@@ -224,7 +224,7 @@ func TestStrangers(t *testing.T) {
 		text    string
 	}{
 		{&wire.End{}, `it sent "end" where "request" was due`},
-		{&wire.Request{Engine: []byte("x"), Credits: good.Credits}, "address: 1 bytes are less than a header"},
+		{&wire.Request{Engine: []byte("x"), Credits: good.Credits}, "address: 1 bytes are too few"},
 		{&wire.Request{Engine: good.Engine, Credits: good.Engine}, "descriptor: starts with"},
 	} {
 		conn := wire.NewConn(end.dial(), patience)
