@@ -192,7 +192,7 @@ func (pd *PD) newAH(attr *ahAttr) (*AH, error) {
 	return ah, nil
 }
 
-func (ah *AH) destroy() error { return cDestroyAH(ah.ptr) }
+func (ah *AH) destroy() error { return life.Refused(cDestroyAH(ah.ptr)) }
 
 // Close destroys the handle. No send that uses it may be in flight.
 //

@@ -100,10 +100,13 @@ func (r *registry) add(raw unsafe.Pointer, object any) {
 	r.m[key(raw)] = object
 }
 
-func (r *registry) remove(raw unsafe.Pointer) {
+// remove forgets the object, unless another has been made at the same place since it was destroyed.
+func (r *registry) remove(raw unsafe.Pointer, object any) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	delete(r.m, key(raw))
+	if r.m[key(raw)] == object {
+		delete(r.m, key(raw))
+	}
 }
 
 func (r *registry) find(raw uint64) any {

@@ -71,7 +71,7 @@ func cCreateCQ(unsafe.Pointer, unsafe.Pointer, int, int, bool) (unsafe.Pointer, 
 }
 func cResizeCQ(unsafe.Pointer, int) (int, error)                            { return 0, errNone }
 func cModerateCQ(unsafe.Pointer, uint16, uint16) error                      { return errNone }
-func cDestroyCQ(unsafe.Pointer) error                                       { return errNone }
+func cDestroyCQ(unsafe.Pointer) (queue, channel error)                      { return errNone, nil }
 func cRawCQ(unsafe.Pointer) unsafe.Pointer                                  { return nil }
 func cArmCQ(unsafe.Pointer, bool) error                                     { return errNone }
 func cCQEvents(unsafe.Pointer) int                                          { return 0 }

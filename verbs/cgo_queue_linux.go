@@ -85,8 +85,10 @@ func cModerateCQ(cq unsafe.Pointer, count, period uint16) error {
 	return errno("ibv_modify_cq", C.weft_cq_moderate((*C.struct_weft_cq)(cq), C.uint16_t(count), C.uint16_t(period)))
 }
 
-func cDestroyCQ(cq unsafe.Pointer) error {
-	return errno("ibv_destroy_cq", C.weft_cq_destroy((*C.struct_weft_cq)(cq)))
+func cDestroyCQ(cq unsafe.Pointer) (queue, channel error) {
+	var c C.int
+	rc := C.weft_cq_destroy((*C.struct_weft_cq)(cq), &c)
+	return errno("ibv_destroy_cq", rc), errno("ibv_destroy_comp_channel", c)
 }
 
 func cRawCQ(cq unsafe.Pointer) unsafe.Pointer { return C.weft_cq_raw((*C.struct_weft_cq)(cq)) }

@@ -47,7 +47,7 @@ func (c *Context) CreateCompChannel() (*CompChannel, error) {
 
 func (ch *CompChannel) destroy() error {
 	if err := cDestroyChannel(ch.ptr); err != nil {
-		return err
+		return life.Refused(err)
 	}
 	if ch.events != nil {
 		ch.events.close()

@@ -108,14 +108,15 @@ func (c *Context) CreateCQ(cfg CQConfig) (*CQ, error) {
 }
 
 func (cq *CQ) destroy() error {
-	if err := cDestroyCQ(cq.ptr); err != nil {
-		return err
+	refused, left := cDestroyCQ(cq.ptr)
+	if refused != nil {
+		return life.Refused(refused)
 	}
-	cq.ctx.objects.remove(cq.raw)
+	cq.ctx.objects.remove(cq.raw, cq)
 	if cq.events != nil {
 		cq.events.close()
 	}
-	return nil
+	return left // the channel that was the queue's own
 }
 
 // reserve takes places for the completions of a queue pair.

@@ -70,10 +70,11 @@ func Devices() ([]DeviceInfo, error) {
 
 // Context is an open device.
 type Context struct {
-	life life.Object
-	ptr  unsafe.Pointer // struct ibv_context *
-	name string
-	attr DeviceAttr
+	life        life.Object
+	ptr         unsafe.Pointer // struct ibv_context *
+	name        string
+	attr        DeviceAttr
+	fd, vectors int
 
 	borrowed bool // imported: closing leaves the device open
 	events   eventReader
@@ -128,7 +129,7 @@ func ImportDevice(fd int) (*Context, error) {
 }
 
 func newContext(ptr unsafe.Pointer, name string, borrowed bool) (*Context, error) {
-	c := &Context{ptr: ptr, name: name, borrowed: borrowed}
+	c := &Context{ptr: ptr, name: name, borrowed: borrowed, fd: cContextFD(ptr), vectors: cContextVectors(ptr)}
 	raw, err := cQueryDevice(ptr)
 	if err == nil {
 		c.attr = raw.export()
@@ -201,10 +202,10 @@ func (c *Context) Attr() DeviceAttr { return c.attr }
 func (c *Context) Raw() unsafe.Pointer { return c.ptr }
 
 // FD is the descriptor of the device, for [ImportDevice] in a process that it is passed to.
-func (c *Context) FD() int { return cContextFD(c.ptr) }
+func (c *Context) FD() int { return c.fd }
 
 // Vectors is how many completion vectors the device has, from 0 on: each interrupts a processor of its own.
-func (c *Context) Vectors() int { return cContextVectors(c.ptr) }
+func (c *Context) Vectors() int { return c.vectors }
 
 // guid turns the library's number, which is in network order, into bytes.
 func guid(n uint64) (g GUID) {

@@ -3,6 +3,9 @@ package verbs
 // CrashInPoll makes the shim's poll read through a null pointer.
 func CrashInPoll() { cPollCQ(nil, make([]WC, 1), 0) }
 
+// Own makes Close of an imported context close the device too.
+func (c *Context) Own() { c.borrowed = false }
+
 // What the pure functions of bring-up compute.
 var (
 	TimeoutCode  = timeoutCode

@@ -3,7 +3,6 @@ package verbs
 import (
 	"errors"
 	"fmt"
-	"runtime"
 	"syscall"
 	"unsafe"
 
@@ -42,8 +41,9 @@ type MR struct {
 	lkey     uint32
 	rkey     uint32
 	access   AccessFlags
+	handle   uint32 // the kernel's
 	imported bool
-	pinner   runtime.Pinner
+	pin      *life.Pin // of Go memory; nil without
 }
 
 // RegMR registers mem. It may be any memory that stays where it is until the region is closed: a mapping, also of huge
@@ -82,13 +82,12 @@ func (pd *PD) RegMRIOVA(mem []byte, iova uint64, access AccessFlags) (*MR, error
 // register pins mem and has it registered by reg.
 func (pd *PD) register(mem []byte, access AccessFlags, reg func(uint64, AccessFlags) (cMR, error)) (*MR, error) {
 	start := unsafe.SliceData(mem)
-	mr := &MR{pd: pd, addr: uint64(uintptr(unsafe.Pointer(start))), length: uint64(len(mem)), access: access}
-	if len(mem) > 0 {
-		mr.pinner.Pin(start)
-	}
+	mr := &MR{pd: pd, addr: uint64(uintptr(unsafe.Pointer(start))), length: uint64(len(mem)), access: access, pin: life.NewPin(mem)}
 	err := pd.makeMR(mr, func(access AccessFlags) (cMR, error) { return reg(uint64(uintptr(unsafe.Pointer(start))), access) })
 	if err != nil {
-		mr.pinner.Unpin()
+		if mr.ptr == nil { // otherwise the device may still know the memory
+			mr.pin.Release()
+		}
 		return nil, err
 	}
 	if access&AccessZeroBased != 0 {
@@ -144,6 +143,7 @@ func (pd *PD) makeMR(mr *MR, reg func(AccessFlags) (cMR, error)) error {
 }
 
 func (pd *PD) adopt(mr *MR) error {
+	mr.handle = cMRHandle(mr.ptr)
 	if err := mr.life.Init("memory region", &pd.life, mr.dereg); err != nil {
 		return closeAfter(err, mr.dereg)
 	}
@@ -193,9 +193,9 @@ func (mr *MR) dereg() error {
 		return nil
 	}
 	if err := cDeregMR(mr.ptr); err != nil {
-		return err
+		return life.Refused(err)
 	}
-	mr.pinner.Unpin()
+	mr.pin.Release()
 	return nil
 }
 

@@ -49,7 +49,7 @@ func (pd *PD) AllocMW(typ MWType) (*MW, error) {
 	return mw, nil
 }
 
-func (mw *MW) dealloc() error { return cDeallocMW(mw.ptr) }
+func (mw *MW) dealloc() error { return life.Refused(cDeallocMW(mw.ptr)) }
 
 // Close unbinds and frees the window. It comes before its region's.
 //

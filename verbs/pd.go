@@ -12,6 +12,8 @@ type PD struct {
 	ctx  *Context
 	ptr  unsafe.Pointer // struct ibv_pd *
 	free func(unsafe.Pointer) error
+
+	handle uint32 // the kernel's
 }
 
 // AllocPD allocates a protection domain.
@@ -63,17 +65,17 @@ func (c *Context) WrapPD(raw unsafe.Pointer) (*PD, error) {
 }
 
 func (c *Context) newPD(ptr unsafe.Pointer, free func(unsafe.Pointer) error) (*PD, error) {
-	pd := &PD{ctx: c, ptr: ptr, free: free}
+	pd := &PD{ctx: c, ptr: ptr, free: free, handle: cPDHandle(ptr)}
 	if err := pd.life.Init("protection domain", &c.life, pd.dealloc); err != nil {
 		return nil, closeAfter(err, pd.dealloc)
 	}
 	return pd, nil
 }
 
-func (pd *PD) dealloc() error { return pd.free(pd.ptr) }
+func (pd *PD) dealloc() error { return life.Refused(pd.free(pd.ptr)) }
 
 // Handle is the kernel's number of the domain, for [Context.ImportPD] in a process that shares the device.
-func (pd *PD) Handle() uint32 { return cPDHandle(pd.ptr) }
+func (pd *PD) Handle() uint32 { return pd.handle }
 
 // Close deallocates the protection domain. It is refused with EBUSY while an MR, AH or QP is open on it.
 //

@@ -230,9 +230,9 @@ func (pd *PD) WrapQP(raw unsafe.Pointer) (*QP, error) {
 func (qp *QP) destroy() error {
 	raw := qp.Raw()
 	if err := cDestroyQP(qp.ptr); err != nil {
-		return err
+		return life.Refused(err)
 	}
-	qp.pd.ctx.objects.remove(raw)
+	qp.pd.ctx.objects.remove(raw, qp)
 	qp.unreserve()
 	qp.freeLater()
 	return nil

@@ -103,7 +103,7 @@ func (pd *PD) foreign(get func(unsafe.Pointer) (cMR, error), imported bool) (*MR
 }
 
 // Handle is the kernel's number of the region, for [PD.ImportMR] in a process that shares the device.
-func (mr *MR) Handle() uint32 { return cMRHandle(mr.ptr) }
+func (mr *MR) Handle() uint32 { return mr.handle }
 
 // Advice is what is going to happen to memory that is registered with [AccessOnDemand] (enum ibv_advise_mr_advice).
 type Advice uint32

@@ -72,9 +72,9 @@ func (pd *PD) CreateSRQ(cfg SRQConfig) (*SRQ, error) {
 
 func (srq *SRQ) destroy() error {
 	if err := cDestroySRQ(srq.ptr); err != nil {
-		return err
+		return life.Refused(err)
 	}
-	srq.pd.ctx.objects.remove(srq.raw)
+	srq.pd.ctx.objects.remove(srq.raw, srq)
 	return nil
 }
 

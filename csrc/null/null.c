@@ -43,7 +43,7 @@ static const char *const weft_null_names[] = {WEFT_IBV_FUNCTIONS(WEFT_CALL_NAME)
 enum { WEFT_NULL_PORTS = 2, WEFT_NULL_GIDS = 16, WEFT_NULL_PKEY = 0x8123 };
 
 struct null_fault {
-    int armed, rc, err;
+    int armed, late, rc, err;
     uint32_t after;
 };
 
@@ -57,6 +57,7 @@ struct weft_null {
     struct null_fault faults[CALLS];
     int64_t calls[CALLS];
     int64_t live;
+    int late; /* what the call in progress returns once it has freed its object */
     uint32_t key, qpn; /* the last that was given out */
     uint64_t ticks;    /* of the device's counter */
     struct {
@@ -93,6 +94,10 @@ static int null_refuses(struct weft_null *n, enum weft_null_call call)
     if (!f->armed || f->after-- != 0)
         return 0;
     f->armed = 0;
+    if (f->late) {
+        n->late = f->rc;
+        return 0;
+    }
     if (f->err != 0)
         errno = f->err;
     return 1;
@@ -118,9 +123,12 @@ static void *null_make(struct ibv_context *context, size_t size)
 
 static int null_free(struct ibv_context *context, void *object)
 {
+    struct weft_null *n = null_of(context);
+    int rc = n->late;
     free(object);
-    null_of(context)->live--;
-    return 0;
+    n->live--;
+    n->late = 0;
+    return rc;
 }
 
 static void *null_fail(int err)

@@ -43,6 +43,9 @@ void weft_null_refuse_access(struct weft_null *n, uint32_t access);
  */
 int weft_null_fail(struct weft_null *n, const char *call, uint32_t after, int rc, int err);
 
+/* The same of a call that frees an object: it frees that, and returns rc all the same. */
+int weft_null_fail_late(struct weft_null *n, const char *call, uint32_t after, int rc);
+
 /* How often a call was made; −1 for a name that is no call. */
 int64_t weft_null_calls(struct weft_null *n, const char *call);
 

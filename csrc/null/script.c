@@ -96,6 +96,15 @@ int weft_null_fail(struct weft_null *n, const char *call, uint32_t after, int rc
     return 0;
 }
 
+int weft_null_fail_late(struct weft_null *n, const char *call, uint32_t after, int rc)
+{
+    int i = null_call(call);
+    if (i < 0)
+        return ENOENT;
+    n->faults[i] = (struct null_fault){.armed = 1, .late = 1, .rc = rc, .after = after};
+    return 0;
+}
+
 int64_t weft_null_calls(struct weft_null *n, const char *call)
 {
     int i = null_call(call);

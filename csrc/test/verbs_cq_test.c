@@ -147,7 +147,10 @@ static struct weft_cq *create(int events)
 
 static void check_destroyed(struct weft_cq *cq)
 {
-    CHECK_EQ(weft_cq_destroy(cq), 0);
+    int left = -1;
+
+    CHECK_EQ(weft_cq_destroy(cq, &left), 0);
+    CHECK_EQ(left, 0);
     CHECK_EQ(driver.queues, 0);
     CHECK_EQ(driver.channels, 0);
 }
@@ -214,7 +217,7 @@ static struct weft_cq *shared; /* with calls that are functions without argument
 
 static int destroy_shared(void)
 {
-    int rc = weft_cq_destroy(shared);
+    int left, rc = weft_cq_destroy(shared, &left);
 
     CHECK_EQ(driver.queues, rc != 0);
     CHECK_EQ(driver.channels, rc != 0);
@@ -231,14 +234,17 @@ static void a_queue_that_is_not_destroyed_stays_whole(void)
     check_destroyed(shared);
 }
 
-/* The queue is gone: an error would have the caller destroy it again. */
-static void destroying_succeeds_once_the_queue_is_gone(void)
+/* The queue is gone: the result would have the caller destroy it again. */
+static void a_channel_that_stays_is_told_once_the_queue_is_gone(void)
 {
     reset();
     struct weft_cq *cq = create(1);
     fake.refuse = "ibv_destroy_comp_channel";
     fake.rc = EBUSY;
-    check_destroyed(cq);
+    int left = 0;
+    CHECK_EQ(weft_cq_destroy(cq, &left), 0);
+    CHECK_EQ(left, EBUSY);
+    CHECK_EQ(driver.queues, 0);
 }
 
 static int arm_shared(void)
@@ -339,7 +345,7 @@ int main(void)
     RUN(queue_with_events_has_a_descriptor_that_does_not_block);
     RUN(a_failure_at_any_step_gives_everything_back);
     RUN(a_queue_that_is_not_destroyed_stays_whole);
-    RUN(destroying_succeeds_once_the_queue_is_gone);
+    RUN(a_channel_that_stays_is_told_once_the_queue_is_gone);
     RUN(arming_asks_for_every_completion_or_the_solicited);
     RUN(all_events_are_taken_and_acknowledged_at_once);
     RUN(no_event_is_no_error);

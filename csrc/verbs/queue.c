@@ -135,14 +135,14 @@ failed:
     return rc;
 }
 
-int weft_cq_destroy(struct weft_cq *cq)
+int weft_cq_destroy(struct weft_cq *cq, int *channel)
 {
+    *channel = 0;
     int rc = WEFT_CALL(WEFT_IBV(cq->cq)->ibv_destroy_cq(cq->cq));
     if (rc != 0)
         return rc;
-    /* Refused only while a queue is on it; and an error here would say that the queue is still there. */
-    if (cq->own != NULL && weft_channel_destroy(cq->own) != 0)
-        free(cq->own);
+    if (cq->own != NULL && (*channel = weft_channel_destroy(cq->own)) != 0)
+        free(cq->own); /* ours; the library's is lost */
     free(cq);
     return 0;
 }

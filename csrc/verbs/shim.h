@@ -113,7 +113,7 @@ int weft_channel_events(struct weft_channel *channel, uint64_t *cqs, uint32_t ma
  */
 int weft_cq_create(struct ibv_context *context, struct weft_channel *shared, int events, uint32_t vector,
                    uint32_t *depth, struct weft_cq **cq, int *fd);
-int weft_cq_destroy(struct weft_cq *cq);
+int weft_cq_destroy(struct weft_cq *cq, int *channel); /* what became of its own channel, once the queue is gone */
 int weft_cq_resize(struct weft_cq *cq, uint32_t *depth);
 int weft_cq_moderate(struct weft_cq *cq, uint16_t count, uint16_t period);
 void *weft_cq_raw(struct weft_cq *cq);

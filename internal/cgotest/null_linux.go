@@ -122,6 +122,16 @@ func (n *Null) Fail(call string, after, rc int, errno syscall.Errno) {
 	}
 }
 
+// FailLate has a call that frees an object ("ibv_destroy_comp_channel") free it, after so many more of it, and return rc all the
+// same.
+func (n *Null) FailLate(call string, after, rc int) {
+	name := C.CString(call)
+	defer C.free(unsafe.Pointer(name))
+	if C.weft_null_fail_late(n.n, name, C.uint32_t(after), C.int(rc)) != 0 {
+		panic("null context: no such call: " + call)
+	}
+}
+
 // Calls tells how often a call was made.
 func (n *Null) Calls(call string) int {
 	name := C.CString(call)

@@ -7,39 +7,46 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"weak"
 )
 
-// leaks is the one package variable of the module that holds state. A leak is a property of the process: the test main
-// that asks for open objects has no reference to them, nor to whatever package created them, so there is nothing that
-// it could pass down. While tracking is off an open or a close costs one atomic load here.
+// leaks holds state in a package variable, as pins does and nothing else in the module. A leak is a property of the
+// process: the test main that asks for open objects has no reference to them, nor to whatever package created them, so
+// there is nothing that it could pass down. While tracking is off an open or a close costs one atomic load here.
 var leaks registry
 
-// registry holds the creation stacks of open objects.
+// registry holds the creation stacks of open objects. Its references are weak: under test an object that nobody refers to
+// is collected as it is elsewhere, and what comes of that is seen.
 type registry struct {
 	on    atomic.Bool
 	mu    sync.Mutex
-	birth map[*Object][]uintptr
+	birth map[weak.Pointer[Object]]birth
 }
 
-// Track records, from now on, the stack that creates each object. It is for test mains: it keeps every open object
-// reachable, and an open costs a stack walk.
+// birth is the kind of an object, and the stack that created it.
+type birth struct {
+	kind  string
+	stack []uintptr
+}
+
+// Track records, from now on, the stack that creates each object. It is for test mains: an open costs a stack walk.
 func Track() {
 	leaks.mu.Lock()
 	defer leaks.mu.Unlock()
 	if leaks.birth == nil {
-		leaks.birth = make(map[*Object][]uintptr)
+		leaks.birth = make(map[weak.Pointer[Object]]birth)
 	}
 	leaks.on.Store(true)
 }
 
-// Live returns one entry for each object that was opened since Track and is still open: its kind, and below it the
+// Live returns one entry for each object that was opened since Track and never closed, collected or not: its kind, and below it the
 // stack that created it, a function and a file and line at a time. Entries are sorted.
 func Live() []string {
 	leaks.mu.Lock()
 	defer leaks.mu.Unlock()
 	var entries []string
-	for o, stack := range leaks.birth {
-		entries = append(entries, o.kind+" created by\n"+format(stack))
+	for _, b := range leaks.birth {
+		entries = append(entries, b.kind+" created by\n"+format(b.stack))
 	}
 	slices.Sort(entries)
 	return entries
@@ -53,7 +60,7 @@ func (r *registry) born(o *Object) {
 	stack = stack[:runtime.Callers(3, stack)] // without Callers, born and Init
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.birth[o] = stack
+	r.birth[weak.Make(o)] = birth{o.kind, stack}
 }
 
 func (r *registry) died(o *Object) {
@@ -62,7 +69,7 @@ func (r *registry) died(o *Object) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	delete(r.birth, o)
+	delete(r.birth, weak.Make(o))
 }
 
 // format renders a stack as the runtime's own traces do.

@@ -6,10 +6,27 @@
 //   - an object on which others were created cannot be closed before them ([Object.Close] gives EBUSY, as
 //     ibv_dealloc_pd does);
 //   - an object is freed once, after the calls in progress have returned;
+//   - Go memory that a device was told of stays in place until the device has forgotten it ([Pin]);
 //   - what a test leaves open is reported with the stack that created it ([Live]).
 //
 // Nothing is freed by the garbage collector: a NIC still writes to memory that Go no longer refers to, and
 // deregistering it at an arbitrary moment turns a leak into corruption. A leak is the safe failure.
+//
+// # What a free function may say
+//
+// A free function that has freed nothing says so by [Refused], and its object is open again: Close can be tried later.
+// A free function that has freed anything must end its object, whatever else goes wrong. So every other error closes the
+// object for good: Close returns the error once, later Closes return nil, later calls are refused, and what could not be
+// freed leaks. Close would otherwise free twice what the failed one had freed, and calls would reach it.
+//
+// A free function of several steps therefore takes the step that can be refused first, and returns Refused for no other:
+//
+//	func (cq *CQ) destroy() error {
+//		if err := cDestroyCQ(cq.ptr); err != nil {
+//			return life.Refused(err)
+//		}
+//		return cq.events.close() // the queue is gone, whatever comes of this
+//	}
 //
 // # Creating a child
 //
@@ -25,6 +42,8 @@
 //		// destroy the C object: the parent began to close meanwhile, and waits for Exit
 //		return nil, err
 //	}
+//
+// An object may have further parents: a queue pair also stands on its completion queues.
 package life
 
 import (
@@ -37,8 +56,8 @@ import (
 	"syscall"
 )
 
-// open is the bit of Object.calls that is set while calls may begin; the bits below count the calls in progress.
-const open = 1 << 63
+// openBit is the bit of Object.calls that is set while calls may begin; the bits below count the calls in progress.
+const openBit = 1 << 63
 
 // state is what Init and Close have done to an object.
 type state uint8
@@ -61,31 +80,38 @@ type Object struct {
 	changed  sync.Cond // state left closing, or the last call of a closing object returned
 	state    state
 	kind     string
-	parent   *Object
+	parents  []*Object
 	free     func() error
 	children map[string]int // how many live, by kind
 }
 
-// Init opens o. The kind names it in errors ("queue pair"); free gives back what it holds, is called without locks and
-// at most once successfully, and must not call o.Close. The parent, which may be nil, cannot be closed before o is.
+// Init opens o. The kind names it in errors ("queue pair"); free gives back what it holds, is called without locks, never
+// again unless it returned [Refused], and must not call o.Close. The parent, which may be nil, cannot be closed before o is,
+// nor can any of more, which may name the same one several times.
 //
-// Init returns an error that wraps net.ErrClosed when the parent is closed or closing, and one that wraps
+// Init returns an error that wraps net.ErrClosed when a parent is closed or closing, and one that wraps
 // syscall.EINVAL when o was initialised before; o is then unchanged.
-func (o *Object) Init(kind string, parent *Object, free func() error) error {
+func (o *Object) Init(kind string, parent *Object, free func() error, more ...*Object) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.state != unborn {
 		return fmt.Errorf("open %s: the object was already used for a %s: %w", kind, o.kind, syscall.EINVAL)
 	}
-	if parent != nil {
-		if err := parent.adopt(kind); err != nil {
+	parents := make([]*Object, 0, 1+len(more))
+	for _, p := range append([]*Object{parent}, more...) {
+		if p == nil || slices.Contains(parents, p) {
+			continue
+		}
+		if err := p.adopt(kind); err != nil {
+			releaseAll(parents, kind)
 			return fmt.Errorf("open %s: %w", kind, err)
 		}
+		parents = append(parents, p)
 	}
 	o.changed.L = &o.mu
-	o.kind, o.parent, o.free = kind, parent, free
+	o.kind, o.parents, o.free = kind, parents, free
 	o.state = live
-	o.calls.Or(open)
+	o.calls.Or(openBit)
 	leaks.born(o)
 	return nil
 }
@@ -97,10 +123,10 @@ func (o *Object) Init(kind string, parent *Object, free func() error) error {
 // waits for the network is begun again for each attempt.
 func (o *Object) Enter() error {
 	// The load keeps late callers from moving the count up and down under a Close that waits for zero.
-	if o.calls.Load()&open == 0 {
+	if o.calls.Load()&openBit == 0 {
 		return closedError(o.kind)
 	}
-	if o.calls.Add(1)&open == 0 {
+	if o.calls.Add(1)&openBit == 0 {
 		o.Exit()
 		return closedError(o.kind)
 	}
@@ -114,11 +140,27 @@ func (o *Object) Exit() {
 	}
 }
 
-// Close frees o after the calls in progress have returned, and unregisters it from its parent.
+// refused is an error that comes with nothing freed.
+type refused struct{ error }
+
+func (r refused) Unwrap() error { return r.error }
+
+// Refused marks the error of a free function that has freed nothing; it is nil for nil. The mark has to be outermost: an
+// error that wraps a refusal, or is joined with one, speaks of more than what was refused. What [Object.Close] returns of a
+// refusal is marked, so that a free function whose only step is another object's Close returns that as it is.
+func Refused(err error) error {
+	if err == nil {
+		return nil
+	}
+	return refused{err}
+}
+
+// Close frees o after the calls in progress have returned, and unregisters it from its parents.
 //
 // While children of o live it returns an error that wraps syscall.EBUSY and tells how many of which kind, and changes
-// nothing. When free fails its error is returned and o is open again. Closing an object that is closed, or was never
-// opened, returns nil; closing one that another goroutine is closing waits for the outcome.
+// nothing. An error that free marks with [Refused] is returned and o is open again. Any other error of free is returned, and
+// o is closed. Closing an object that is closed, or was never opened, returns nil; closing one that another goroutine is
+// closing waits for the outcome.
 func (o *Object) Close() error {
 	if proceed, err := o.beginClose(); !proceed {
 		return err
@@ -139,10 +181,10 @@ func (o *Object) beginClose() (proceed bool, err error) {
 		return false, nil
 	}
 	if len(o.children) > 0 {
-		return false, o.busy()
+		return false, Refused(o.busy())
 	}
 	o.state = closing
-	o.calls.And(^uint64(open))
+	o.calls.And(^uint64(openBit))
 	for o.calls.Load() != 0 {
 		o.changed.Wait()
 	}
@@ -151,18 +193,19 @@ func (o *Object) beginClose() (proceed bool, err error) {
 
 // endClose records the outcome of free.
 func (o *Object) endClose(err error) {
-	// The parent lets go before anyone can see o closed: whoever has closed the last child can close the parent.
-	if err == nil && o.parent != nil {
-		o.parent.release(o.kind)
+	_, open := err.(refused) // the outermost: see Refused
+	// The parents let go before anyone can see o closed: the goroutine that has closed the last child can close the parent.
+	if !open {
+		releaseAll(o.parents, o.kind)
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if err != nil {
+	if open {
 		o.state = live
-		o.calls.Or(open)
+		o.calls.Or(openBit)
 	} else {
 		o.state = dead
-		o.parent, o.free = nil, nil // a closed object that is still referred to keeps nothing else alive
+		o.parents, o.free = nil, nil // a closed object that is still referred to keeps nothing else alive
 		leaks.died(o)
 	}
 	o.changed.Broadcast()
@@ -195,6 +238,13 @@ func (o *Object) release(kind string) {
 	defer o.mu.Unlock()
 	if o.children[kind]--; o.children[kind] == 0 {
 		delete(o.children, kind)
+	}
+}
+
+// releaseAll unregisters a child from all its parents.
+func releaseAll(parents []*Object, kind string) {
+	for _, p := range parents {
+		p.release(kind)
 	}
 }
 

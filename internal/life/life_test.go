@@ -2,6 +2,7 @@ package life_test
 
 import (
 	"errors"
+	"fmt"
 	"net"
 	"runtime"
 	"slices"
@@ -17,7 +18,9 @@ import (
 	"github.com/weftrdma/weft/internal/rdmatest"
 )
 
-func TestMain(m *testing.M) { rdmatest.Main(m, nil) }
+func TestMain(m *testing.M) {
+	rdmatest.Main(m, rdmatest.Children{"leak pinned memory": leakPinnedMemory})
+}
 
 func nothing() error { return nil }
 
@@ -167,28 +170,82 @@ func TestCloseFreesOnce(t *testing.T) {
 	}
 }
 
-func TestFailedFreeLeavesTheObjectOpen(t *testing.T) {
-	broken := errors.New("device is gone")
+func TestARefusedFreeLeavesTheObjectOpen(t *testing.T) {
+	broken := errors.New("in use")
 	frees := 0
 	parent := open(t, "device", nil)
 	var o life.Object
 	require.NoError(t, o.Init("protection domain", parent, func() error {
 		if frees++; frees == 1 {
-			return broken
+			return life.Refused(broken)
 		}
 		return nil
 	}))
-	require.ErrorIs(t, o.Close(), broken)
+	err := o.Close()
+	require.ErrorIs(t, err, broken)
+	require.EqualError(t, err, "in use")
 	require.ErrorIs(t, parent.Close(), syscall.EBUSY)
 	require.NoError(t, o.Enter())
 	o.Exit()
 	var child life.Object
-	require.NoError(t, child.Init("queue pair", &o, nothing))
+	require.NoError(t, child.Init("memory region", &o, nothing))
 	require.NoError(t, child.Close())
-
 	require.NoError(t, o.Close())
 	require.Equal(t, 2, frees)
-	require.NoError(t, parent.Close())
+	require.NoError(t, life.Refused(nil))
+}
+
+// TestAFailedFreeClosesTheObject: what free has begun cannot be done again, and nothing is called on what is left.
+func TestAFailedFreeClosesTheObject(t *testing.T) {
+	broken := errors.New("half of it is gone")
+	for name, failure := range map[string]error{
+		"plain":                broken,
+		"wraps a refusal":      fmt.Errorf("%w: %w", broken, life.Refused(syscall.EBUSY)),
+		"joins with a refusal": errors.Join(broken, life.Refused(syscall.EBUSY)),
+	} {
+		t.Run(name, func(t *testing.T) {
+			frees := 0
+			parent := open(t, "device", nil)
+			var o life.Object
+			require.NoError(t, o.Init("protection domain", parent, func() error { frees++; return failure }))
+			require.ErrorIs(t, o.Close(), broken)
+			require.NoError(t, o.Close(), "the second Close")
+			require.Equal(t, 1, frees)
+			require.ErrorIs(t, o.Enter(), net.ErrClosed)
+			require.ErrorIs(t, new(life.Object).Init("memory region", &o, nothing), net.ErrClosed)
+			require.NoError(t, parent.Close(), "the parent itself knows whether it is in use")
+		})
+	}
+}
+
+// TestARefusalPassesThroughWhatStandsForIt: an object whose free is another's Close is as open as that one.
+func TestARefusalPassesThroughWhatStandsForIt(t *testing.T) {
+	var region, registration life.Object
+	require.NoError(t, region.Init("memory region", nil, nothing))
+	require.NoError(t, registration.Init("registration", nil, region.Close))
+	window := open(t, "memory window", &region)
+	require.ErrorIs(t, registration.Close(), syscall.EBUSY)
+	require.NoError(t, registration.Enter())
+	registration.Exit()
+	require.NoError(t, window.Close())
+	require.NoError(t, registration.Close())
+	require.ErrorIs(t, region.Enter(), net.ErrClosed)
+}
+
+func TestEveryParentWaitsForItsChild(t *testing.T) {
+	domain, sends, recvs := open(t, "protection domain", nil), open(t, "completion queue", nil), open(t, "completion queue", nil)
+	var pair life.Object
+	require.NoError(t, pair.Init("queue pair", domain, nothing, sends, nil, recvs, sends))
+	for _, parent := range []*life.Object{domain, sends, recvs} {
+		require.ErrorContains(t, parent.Close(), "1 open on it (1 × queue pair)")
+	}
+	require.NoError(t, pair.Close())
+	for _, parent := range []*life.Object{domain, sends} {
+		require.NoError(t, parent.Close())
+	}
+	var late life.Object
+	require.ErrorIs(t, late.Init("queue pair", nil, nothing, recvs, sends), net.ErrClosed)
+	require.NoError(t, recvs.Close(), "a refused Init left a child behind")
 }
 
 func TestBusyCloseNamesTheChildrenAndChangesNothing(t *testing.T) {

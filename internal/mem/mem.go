@@ -51,4 +51,4 @@ func (b *Buffer) Bytes() []byte {
 // Close unmaps the memory. Whoever gave its address to a NIC deregisters it first. Closing again returns nil.
 func (b *Buffer) Close() error { return b.life.Close() }
 
-func (b *Buffer) unmap() error { return munmap(b.mapped) }
+func (b *Buffer) unmap() error { return life.Refused(munmap(b.mapped)) }
