@@ -203,6 +203,24 @@ func (e *Engine) startConnect(ctx context.Context, address Address) (*connectCal
 	return call, e.submit(submission{connect: call})
 }
 
+// Disconnect gives up a peer, which is told so. Its transfers end with errors that wrap net.ErrClosed, and so do waits that count
+// on it; once [Peer.Done] is closed nothing that it has written lands in this engine's memory any more. A peer that is lost
+// already is left alone. The error is [ErrQueueFull], or net.ErrClosed of an engine that is being closed, which gives up every peer.
+func (e *Engine) Disconnect(peer *Peer) error {
+	fail := func(err error) error { return fmt.Errorf("disconnect %v: %w", peer, err) }
+	if err := e.requests.Enter(); err != nil {
+		return fail(err)
+	}
+	defer e.requests.Exit()
+	if !e.worker.owns(peer) {
+		return fail(fmt.Errorf("it is a peer of another engine: %w", syscall.EINVAL))
+	}
+	if err := e.submit(submission{disconnect: peer}); err != nil {
+		return fail(err)
+	}
+	return nil
+}
+
 // submit hands the worker work, by the queue as a rule, and makes sure that somebody does it.
 func (e *Engine) submit(s submission) error {
 	if s.transfer != nil && e.progress.launch(s.transfer) {

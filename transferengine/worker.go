@@ -3,6 +3,7 @@ package transferengine
 import (
 	"fmt"
 	"maps"
+	"net"
 	"slices"
 	"time"
 
@@ -46,10 +47,11 @@ type worker struct {
 	events      []rail.Event
 }
 
-// submission is what waits in the queue: one of the two.
+// submission is what waits in the queue: one of the three.
 type submission struct {
-	transfer *Transfer
-	connect  *connectCall
+	transfer   *Transfer
+	connect    *connectCall
+	disconnect *Peer
 }
 
 // path is a rail's connection to a peer.
@@ -158,9 +160,12 @@ func (w *worker) admit() (did int) {
 			break
 		}
 		did++
-		if s.connect != nil {
+		switch {
+		case s.connect != nil:
 			w.connect(s.connect)
-		} else {
+		case s.disconnect != nil:
+			w.disconnect(s.disconnect.path)
+		default:
 			w.begin(s.transfer)
 		}
 	}
@@ -229,6 +234,15 @@ func (w *worker) connect(c *connectCall) {
 		return
 	}
 	p.calls = append(p.calls, c)
+}
+
+// disconnect gives up a peer, unless it is lost or was given up.
+func (w *worker) disconnect(p *path) {
+	if w.paths[p.id] != p || p.reason != nil {
+		return
+	}
+	p.reason = fmt.Errorf("%s: %v was disconnected: %w", w.name, p.peer, net.ErrClosed)
+	w.rail.Disconnect(w.now, p.id)
 }
 
 // handle takes in what the rail reports.
@@ -380,7 +394,7 @@ func (w *worker) abandon() {
 			return
 		case s.connect != nil:
 			s.connect.finish(nil, err)
-		default:
+		case s.transfer != nil:
 			w.begin(s.transfer)
 		}
 	}

@@ -146,6 +146,7 @@ func (r *Rail) setUp(incarnation rail.Incarnation) (err error) {
 		Wire: &wire, Self: r.self, Incarnation: incarnation, Nonce: random, Effects: railEffects{r},
 		Timing: handshake.Timing{First: r.cfg.HandshakeInterval, Most: 20 * r.cfg.HandshakeInterval, Retry: time.Millisecond,
 			Accept: r.cfg.AcceptTimeout},
+		OnlyCalled: r.cfg.OnlyCalled,
 	})
 	return nil
 }

@@ -37,6 +37,9 @@ type Config struct {
 	HandshakeInterval time.Duration
 	// AcceptTimeout is how long a peer that called may take to finish the handshake; 0 is 10 s.
 	AcceptTimeout time.Duration
+	// OnlyCalled makes the rail take peers that it has called itself, by Connect, and no others: a hello of another one is passed
+	// over. A peer's hello says where the rail shall connect to, so set it where peers are not trusted.
+	OnlyCalled bool
 	// Heartbeat is after how much silence towards a peer a sign of life is sent; 0 is 1 s.
 	Heartbeat time.Duration
 	// PeerTimeout is after how much silence a peer is lost whose process the kernel does not vouch for; 0 is 10 s. At least

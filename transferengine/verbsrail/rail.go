@@ -120,7 +120,8 @@ func (r *Rail) setUp(incarnation rail.Incarnation) (err error) {
 	r.vigil = liveness.Vigil{Heartbeat: r.cfg.Heartbeat, Timeout: r.cfg.PeerTimeout}
 	r.handshake = handshake.New(handshake.Config[address, half]{
 		Wire: &wire, Self: self, Incarnation: incarnation, Nonce: random, Effects: railEffects{r},
-		Timing: handshake.Timing{First: r.cfg.HandshakeInterval, Most: 20 * r.cfg.HandshakeInterval, Accept: r.cfg.AcceptTimeout},
+		Timing:     handshake.Timing{First: r.cfg.HandshakeInterval, Most: 20 * r.cfg.HandshakeInterval, Accept: r.cfg.AcceptTimeout},
+		OnlyCalled: r.cfg.OnlyCalled,
 	})
 	return nil
 }

@@ -30,6 +30,7 @@ type Config[A Address, H any] struct {
 	Self        A
 	Incarnation rail.Incarnation
 	Timing      Timing
+	OnlyCalled  bool          // hellos of rails that Connect was not called for are neither taken nor answered
 	Nonce       func() uint64 // random numbers
 	Effects     Effects[A, H]
 }
@@ -38,7 +39,8 @@ type Config[A Address, H any] struct {
 type Timing struct {
 	// First and Most are the time between two hellos to a peer: at first, and after doubling.
 	First, Most time.Duration
-	// Retry is the time after a hello that was not taken.
+	// Retry is the time after a hello that was not taken, at first; it doubles up to Most, since each try may be a connection
+	// that somebody refuses.
 	Retry time.Duration
 	// Accept is how long a peer that called has to finish.
 	Accept time.Duration
@@ -74,6 +76,7 @@ type end[A Address, H any] struct {
 	deadline time.Time
 	due      time.Time // of the next hello
 	interval time.Duration
+	retry    time.Duration // zero once a hello was taken
 	sent     int
 }
 
@@ -152,16 +155,20 @@ func (m *Machine[A, H]) Handle(now time.Time, message []byte, genuine func(from 
 			return
 		}
 	} else if hello, err := w.ParseHello(message); err == nil {
-		if meant(hello.From, hello.To) {
+		if meant(hello.From, hello.To) && m.mayCall(hello.From) {
 			m.hello(now, hello)
 			return
 		}
-	} else if hello, ok := w.peek(message); ok && meant(hello.From, hello.To) {
+	} else if hello, ok := w.peek(message); ok && meant(hello.From, hello.To) && m.mayCall(hello.From) {
 		m.refuse(&hello, Version, err.Error())
 		return
 	}
 	m.ignored.Add(1)
 }
+
+// mayCall tells whether a hello of the rail is taken at all. An answer goes to the address that is in the hello, which somebody
+// else may have written there.
+func (m *Machine[A, H]) mayCall(from A) bool { return !m.cfg.OnlyCalled || m.ends[from] != nil }
 
 // hello takes a hello.
 func (m *Machine[A, H]) hello(now time.Time, h *Hello[A, H]) {
@@ -379,9 +386,11 @@ func (m *Machine[A, H]) say(now time.Time, e *end[A, H], ackWanted bool) error {
 	}
 	e.due = now.Add(e.interval)
 	if !sent {
-		e.due, e.interval = now.Add(m.cfg.Timing.Retry), m.cfg.Timing.First
+		e.retry = min(max(2*e.retry, m.cfg.Timing.Retry), m.cfg.Timing.Most)
+		e.due, e.interval = now.Add(e.retry), m.cfg.Timing.First
 		return nil
 	}
+	e.retry = 0
 	e.sent++
 	return nil
 }

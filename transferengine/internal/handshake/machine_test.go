@@ -404,3 +404,43 @@ func TestHostileMessagesCostACounter(t *testing.T) {
 		require.LessOrEqual(t, len(b.ends), 1, "whoever does not answer is forgotten")
 	}
 }
+
+// TestRefusedTransportIsTriedAtGrowingIntervals: each try may be a connection that somebody refuses.
+func TestRefusedTransportIsTriedAtGrowingIntervals(t *testing.T) {
+	eachWire(t, func(t *testing.T, n *network) {
+		a, b := n.add(), n.add()
+		n.full = 1
+		id := a.connect(n.now, b, 10*time.Second)
+		n.run(10*time.Second + 1)
+		require.ErrorIs(t, a.downs[id], rail.ErrUnreachable)
+		// 1 ms doubled up to 1 s: at 0, 1, 3, 7 … 1023 ms, and then once a second
+		require.InDelta(t, 20, n.tried, 2)
+		require.Zero(t, n.sent)
+	})
+}
+
+// TestOnlyCalled: a rail that takes only peers that it calls does nothing for others, and never answers at an address that is
+// only in a hello.
+func TestOnlyCalled(t *testing.T) {
+	eachWire(t, func(t *testing.T, n *network) {
+		shy, b := n.add(), n.add()
+		shy.cfg.OnlyCalled = true
+		id := b.connect(n.now, shy, time.Second)
+		n.run(2 * time.Second)
+		require.ErrorIs(t, b.downs[id], rail.ErrUnreachable)
+		require.Empty(t, shy.ups)
+		require.Empty(t, shy.halves)
+		require.Positive(t, shy.Ignored())
+		from := n.sent
+		b.newer = true
+		b.connect(n.now, shy, 10*time.Millisecond)
+		n.run(time.Second)
+		require.Equal(t, from+1, n.sent, "no refusal either")
+
+		c := n.add()
+		shy.connect(n.now, c, time.Second)
+		n.run(time.Second)
+		n.requireConnected(shy, c)
+		n.requireQuiet()
+	})
+}

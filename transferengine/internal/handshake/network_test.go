@@ -83,6 +83,7 @@ type network struct {
 	now     time.Time
 	flying  []packet
 	sent    int
+	tried   int // sent, or not taken
 	lastTag uint32
 	pairs   map[uint32]*pair // by tag
 	wire    *Wire[place, link]
@@ -238,6 +239,7 @@ func (n nodeEffects) Send(to place, message []byte) (bool, error) {
 		message = nextVersion(message)
 	}
 	w := n.network
+	w.tried++
 	if w.random.Float64() < w.full {
 		return false, nil
 	}

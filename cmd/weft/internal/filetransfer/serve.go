@@ -223,11 +223,20 @@ func (s *receiving) outlast() {
 	}
 }
 
-// part takes the window away from the sender, and gives the peer up: it keeps nothing here after its transfer. It may be called
+// part gives the peer up, and then takes the window away: the sender keeps nothing here after its transfer. It may be called
 // again.
 func (s *receiving) part() (err error) {
+	if s.peer != nil {
+		if err = s.receiver.Engine.Disconnect(s.peer); err == nil {
+			select {
+			case <-s.peer.Done(): // nothing of it lands any more
+			case <-time.After(shutdownTimeout):
+			}
+		}
+		s.peer = nil
+	}
 	if s.window != nil {
-		err = s.window.close()
+		err = errors.Join(err, s.window.close())
 		s.window = nil
 	}
 	return err
