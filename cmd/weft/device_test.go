@@ -204,7 +204,7 @@ func (stuckFile) Discard() error { return nil }
 
 // stuckReceiver is a process that receives from one sender over the rail and gets stuck in the first file.
 func stuckReceiver(args []string) int {
-	engine, _, err := (&app{stderr: os.Stderr}).openEngine(args[0], &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)}, 0)
+	engine, _, err := (&app{stderr: os.Stderr}).openEngine(args[0], place{local: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)}})
 	if err != nil {
 		fmt.Println(err)
 		return 1
@@ -223,7 +223,7 @@ func stuckReceiver(args []string) int {
 
 // stuckSender is a process that sends a file to an address over the rail and gets stuck in the middle.
 func stuckSender(args []string) int {
-	engine, _, err := (&app{stderr: os.Stderr}).openEngine(args[0], &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)}, 0)
+	engine, _, err := (&app{stderr: os.Stderr}).openEngine(args[0], place{local: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)}})
 	if err != nil {
 		fmt.Println(err)
 		return 1

@@ -61,12 +61,18 @@ func checkDataPort(spec string, port int) error {
 	return nil
 }
 
-// openRail reads a value of --rail that checkRail has passed; local is the address of this machine that the other end reaches,
-// and port where a rail over sockets takes connections, 0 for any free one. It returns the rail's full name, with its device.
-func openRail(spec string, local *net.TCPAddr, port int) (name string, opener rail.Opener, err error) {
+// place is where an engine takes connections.
+type place struct {
+	local      *net.TCPAddr // the address of this machine that the other end reaches; its port is not looked at
+	dataPort   int          // of a rail over sockets; 0 is any free one
+	onlyCalled bool         // take no peers but those that were connected to from here
+}
+
+// openRail reads a value of --rail that checkRail has passed. It returns the rail's full name, with its device.
+func openRail(spec string, at place) (name string, opener rail.Opener, err error) {
 	kind, device, _ := strings.Cut(spec, ":")
 	if kind == "fabric" {
-		return openFabric(spec, device, local, port)
+		return openFabric(spec, device, at)
 	}
 	c, err := verbs.Open(device)
 	if err != nil {
@@ -76,21 +82,21 @@ func openRail(spec string, local *net.TCPAddr, port int) (name string, opener ra
 	if err := c.Close(); err != nil {
 		return "", nil, err
 	}
-	return "verbs:" + device, verbsrail.Config{Device: device}, nil
+	return "verbs:" + device, verbsrail.Config{Device: device, OnlyCalled: at.onlyCalled}, nil
 }
 
 // openFabric is openRail for libfabric's providers. tcp takes connections on the address by which the other end reaches this
 // machine, and on no other.
-func openFabric(spec, provider string, local *net.TCPAddr, port int) (name string, opener rail.Opener, err error) {
-	cfg := fabricrail.Config{Provider: provider}
+func openFabric(spec, provider string, at place) (name string, opener rail.Opener, err error) {
+	cfg := fabricrail.Config{Provider: provider, OnlyCalled: at.onlyCalled}
 	if provider == "tcp" {
-		if local.IP == nil || local.IP.IsUnspecified() {
+		if at.local.IP == nil || at.local.IP.IsUnspecified() {
 			return "", nil, &usageError{fmt.Errorf("--rail %s needs an address of this machine that the other end reaches: give "+
-				"--listen ADDRESS:PORT, not %v", spec, local)}
+				"--listen ADDRESS:PORT, not %v", spec, at.local)}
 		}
-		cfg.Node = (&net.IPAddr{IP: local.IP, Zone: local.Zone}).String()
-		if port != 0 {
-			cfg.Service = strconv.Itoa(port)
+		cfg.Node = (&net.IPAddr{IP: at.local.IP, Zone: at.local.Zone}).String()
+		if at.dataPort != 0 {
+			cfg.Service = strconv.Itoa(at.dataPort)
 		}
 	}
 	return spec, cfg, nil
@@ -126,7 +132,7 @@ func chooseRail() (choice, error) {
 }
 
 // openEngine opens an engine on the NIC of --rail, which checkRail has passed, and says what auto has chosen.
-func (a *app) openEngine(spec string, local *net.TCPAddr, port int) (*transferengine.Engine, string, error) {
+func (a *app) openEngine(spec string, at place) (*transferengine.Engine, string, error) {
 	if spec == "auto" {
 		c, err := chooseRail()
 		if err != nil {
@@ -135,7 +141,7 @@ func (a *app) openEngine(spec string, local *net.TCPAddr, port int) (*transferen
 		fmt.Fprintf(a.stderr, "weft: --rail auto: %s, since %s\n", c.rail, c.why)
 		spec = c.rail
 	}
-	name, opener, err := openRail(spec, local, port)
+	name, opener, err := openRail(spec, at)
 	if err != nil {
 		return nil, "", err
 	}

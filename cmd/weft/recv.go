@@ -112,7 +112,7 @@ func (a *app) recv(ctx context.Context, o recvOptions) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, box.Close()) }()
-	engine, rail, err := a.openEngine(o.rail, address, o.dataPort)
+	engine, rail, err := a.openEngine(o.rail, place{local: address, dataPort: o.dataPort, onlyCalled: true})
 	if err != nil {
 		return err
 	}

@@ -70,7 +70,7 @@ func (a *app) send(ctx context.Context, o sendOptions) (err error) {
 	if err != nil {
 		return err
 	}
-	engine, rail, err := a.openEngine(o.rail, host, 0)
+	engine, rail, err := a.openEngine(o.rail, place{local: host})
 	if err != nil {
 		return err
 	}
