@@ -29,8 +29,9 @@ func TestNullPostingAllocatesNothing(t *testing.T) {
 		}
 		_, errSend := a.PostSend(wrs[:], nil)
 		_, errPost := template.Post(patches[:])
+		errInline := a.PostInline(wrs[0], make([]byte, 16)) // on the stack
 		got, errPoll := n.cq.Poll(wcs[:])
-		if errSend != nil || errPost != nil || errPoll != nil || got != 12 {
+		if errSend != nil || errPost != nil || errInline != nil || errPoll != nil || got != 13 {
 			panic("posting failed")
 		}
 	}))

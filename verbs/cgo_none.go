@@ -94,6 +94,7 @@ func cQPFailure(unsafe.Pointer, *failure) bool                                  
 func cQPCrossings(unsafe.Pointer) uint64                                            { return 0 }
 func cSetMaxMessage(unsafe.Pointer, uint32)                                         {}
 func cPostSend(unsafe.Pointer, []SendWR, []SGE, *post)                              {}
+func cPostInline(unsafe.Pointer, *SendWR, []byte, *post)                            {}
 func cPostRecv(unsafe.Pointer, []RecvWR, []SGE, *post)                              {}
 func cPostMark(unsafe.Pointer, bool, uint64, AHRef) int                             { return 0 }
 func cBindMW(unsafe.Pointer, unsafe.Pointer, unsafe.Pointer, *mwBind) (uint32, int) { return 0, 0 }

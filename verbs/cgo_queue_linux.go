@@ -8,6 +8,8 @@ package verbs
 // #cgo nocallback weft_cq_poll_while
 // #cgo noescape weft_qp_post_send
 // #cgo nocallback weft_qp_post_send
+// #cgo noescape weft_qp_post_inline
+// #cgo nocallback weft_qp_post_inline
 // #cgo noescape weft_qp_post_recv
 // #cgo nocallback weft_qp_post_recv
 // #cgo noescape weft_srq_post_recv
@@ -189,6 +191,11 @@ func cSetMaxMessage(qp unsafe.Pointer, bytes uint32) {
 func cPostSend(qp unsafe.Pointer, wrs []SendWR, sges []SGE, p *post) {
 	C.weft_qp_post_send(handle(qp), (*C.struct_weft_send_wr)(unsafe.Pointer(unsafe.SliceData(wrs))),
 		(*C.struct_weft_sge)(unsafe.Pointer(unsafe.SliceData(sges))), (*C.struct_weft_post)(unsafe.Pointer(p)))
+}
+
+func cPostInline(qp unsafe.Pointer, wr *SendWR, data []byte, p *post) {
+	C.weft_qp_post_inline(handle(qp), (*C.struct_weft_send_wr)(unsafe.Pointer(wr)), unsafe.Pointer(unsafe.SliceData(data)),
+		C.uint32_t(len(data)), (*C.struct_weft_post)(unsafe.Pointer(p)))
 }
 
 func cPostRecv(qp unsafe.Pointer, wrs []RecvWR, sges []SGE, p *post) {

@@ -3,6 +3,7 @@ package verbs
 import (
 	"errors"
 	"fmt"
+	"math"
 	"syscall"
 	"unsafe"
 
@@ -215,6 +216,18 @@ func (mr *MR) Length() uint64 { return mr.length }
 
 // Access is what the device was asked for in the end: without [AccessRelaxedOrdering] where it refused that.
 func (mr *MR) Access() AccessFlags { return mr.access }
+
+// SGE is the entry of a work request for length bytes of the region from offset on. Bytes outside of the region are an error,
+// which the device would report only when the request is carried out.
+func (mr *MR) SGE(offset, length int) (SGE, error) {
+	if offset < 0 || length < 0 || uint64(offset) > mr.length || uint64(length) > mr.length-uint64(offset) {
+		return SGE{}, invalid("%d bytes at offset %d are not in a memory region of %d bytes", length, offset, mr.length)
+	}
+	if uint64(length) > math.MaxUint32 {
+		return SGE{}, invalid("an entry of %d bytes: its length has 32 bits; make several", length)
+	}
+	return SGE{Addr: mr.addr + uint64(offset), Length: uint32(length), LKey: mr.lkey}, nil
+}
 
 // LKey goes into the scatter/gather entries of local work requests.
 func (mr *MR) LKey() uint32 { return mr.lkey }

@@ -290,6 +290,23 @@ func (qp *QP) PostSend(wrs []SendWR, sges []SGE) (accepted int, err error) {
 	return int(p.accepted), nil
 }
 
+// PostInline posts one work request with the bytes of data, from any memory: they are taken during the call, so that data may
+// be changed at once, and needs no region. [SendInline] and NumSGE of wr are set here. data longer than [QPCaps].MaxInline is
+// an error, and nothing is posted.
+func (qp *QP) PostInline(wr SendWR, data []byte) error {
+	if len(data) > int(qp.limits.maxInline) { // before its length is cut to 32 bits
+		return invalid("QP %d: %d bytes are more inline data than the queue pair takes, %d; nothing was posted", qp.num, len(data),
+			qp.limits.maxInline)
+	}
+	p := post{n: 1}
+	cPostInline(qp.ptr, &wr, data, &p)
+	runtime.KeepAlive(qp)
+	if p.result != 0 {
+		return qp.postError("ibv_post_send", &p)
+	}
+	return nil
+}
+
 // PostRecv posts receives, as [QP.PostSend] does sends.
 //
 // Implements:

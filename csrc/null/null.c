@@ -65,6 +65,8 @@ struct weft_null {
         uint32_t after, status, vendor_err;
     } send;
     int hold;
+    uint8_t inlined[4096]; /* the bytes of the last post that began with an inline send */
+    uint32_t num_inlined;
     uint32_t lock; /* guards the queues */
     struct null_qp *qps;
     int event_write;
@@ -139,6 +141,8 @@ static void *null_fail(int err)
 
 #include "memory.c"
 #include "queue.c"
+
+#include "qp.c"
 #include "srq.c"
 
 static int null_close_device(struct ibv_context *context)

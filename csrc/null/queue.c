@@ -248,9 +248,21 @@ static const enum ibv_wc_opcode null_completes_as[] = {
     [IBV_WR_SEND_WITH_INV] = IBV_WC_SEND,
 };
 
+static void null_take_inline(struct weft_null *n, const struct ibv_send_wr *wr)
+{
+    n->num_inlined = 0;
+    for (int i = 0; i < wr->num_sge; i++)
+        if (n->num_inlined + wr->sg_list[i].length <= sizeof(n->inlined)) {
+            memcpy(n->inlined + n->num_inlined, (const void *)(uintptr_t)wr->sg_list[i].addr, wr->sg_list[i].length);
+            n->num_inlined += wr->sg_list[i].length;
+        }
+}
+
 static int null_post_one(struct null_qp *qp, const struct ibv_send_wr *wr)
 {
     NULL_RESULT(qp->qp.context, post_send);
+    if ((wr->send_flags & IBV_SEND_INLINE) != 0)
+        null_take_inline(null_of(qp->qp.context), wr);
     if (qp->attr.qp_state < IBV_QPS_RTS)
         return EINVAL;
     if (qp->posted - qp->given_back >= qp->cap.max_send_wr)
@@ -328,7 +340,7 @@ static int null_post_send(struct ibv_qp *q, struct ibv_send_wr *wr, struct ibv_s
     struct null_qp *qp = null_qp(q);
     struct weft_null *n = null_of(q->context);
     if (n->hold || n->send.armed || n->faults[CALL_post_send].armed || qp->completed != qp->posted ||
-        qp->attr.qp_state != IBV_QPS_RTS)
+        qp->attr.qp_state != IBV_QPS_RTS || (wr != NULL && (wr->send_flags & IBV_SEND_INLINE) != 0))
         return null_post_queued(qp, wr, bad);
     if (wr != NULL && wr->next == NULL && (wr->send_flags & IBV_SEND_SIGNALED) == 0 && null_room(qp) > 0) {
         null_count(qp, 1); /* what benchmarks post one by one; all else needs registers that are saved first */
@@ -363,129 +375,4 @@ static int null_post_recv(struct ibv_qp *q, struct ibv_recv_wr *wr, struct ibv_r
     null_progress(qp);
     null_unlock(null_of(q->context));
     return rc;
-}
-
-static struct ibv_qp *null_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *init)
-{
-    struct weft_null *n = null_of(pd->context);
-    const struct ibv_device_attr *limits = &n->attr.orig_attr;
-    NULL_POINTER(pd->context, ibv_create_qp);
-    if (init->cap.max_send_wr > (uint32_t)limits->max_qp_wr || init->cap.max_recv_wr > (uint32_t)limits->max_qp_wr ||
-        init->cap.max_inline_data > n->max_inline)
-        return null_fail(EINVAL);
-    struct null_qp *qp = null_make(pd->context, sizeof(*qp));
-    if (qp == NULL)
-        return NULL;
-    qp->qp = (struct ibv_qp){.context = pd->context,
-                             .pd = pd,
-                             .send_cq = init->send_cq,
-                             .recv_cq = init->recv_cq,
-                             .srq = init->srq,
-                             .qp_num = ++n->qpn,
-                             .qp_type = init->qp_type};
-    qp->cap = init->cap;
-    qp->send_mask = null_mask(init->cap.max_send_wr);
-    qp->recv_mask = null_mask(init->cap.max_recv_wr);
-    qp->sends = calloc(qp->send_mask + 1, sizeof(*qp->sends));
-    qp->recvs = calloc(qp->recv_mask + 1, sizeof(*qp->recvs));
-    qp->next = n->qps;
-    n->qps = qp;
-    return &qp->qp;
-}
-
-#define NULL_CHANGE(bit, field)                                                                                        \
-    if ((mask & (bit)) != 0)                                                                                           \
-    to->field = from->field
-
-static void null_change(struct ibv_qp_attr *to, const struct ibv_qp_attr *from, int mask)
-{
-    NULL_CHANGE(IBV_QP_STATE, qp_state);
-    NULL_CHANGE(IBV_QP_ACCESS_FLAGS, qp_access_flags);
-    NULL_CHANGE(IBV_QP_PKEY_INDEX, pkey_index);
-    NULL_CHANGE(IBV_QP_PORT, port_num);
-    NULL_CHANGE(IBV_QP_QKEY, qkey);
-    NULL_CHANGE(IBV_QP_DEST_QPN, dest_qp_num);
-    NULL_CHANGE(IBV_QP_RQ_PSN, rq_psn);
-    NULL_CHANGE(IBV_QP_SQ_PSN, sq_psn);
-    NULL_CHANGE(IBV_QP_AV, ah_attr);
-    NULL_CHANGE(IBV_QP_PATH_MTU, path_mtu);
-    NULL_CHANGE(IBV_QP_TIMEOUT, timeout);
-    NULL_CHANGE(IBV_QP_RETRY_CNT, retry_cnt);
-    NULL_CHANGE(IBV_QP_RNR_RETRY, rnr_retry);
-    NULL_CHANGE(IBV_QP_MIN_RNR_TIMER, min_rnr_timer);
-    NULL_CHANGE(IBV_QP_MAX_QP_RD_ATOMIC, max_rd_atomic);
-    NULL_CHANGE(IBV_QP_MAX_DEST_RD_ATOMIC, max_dest_rd_atomic);
-}
-
-static int null_modify_qp(struct ibv_qp *q, struct ibv_qp_attr *attr, int mask)
-{
-    struct null_qp *qp = null_qp(q);
-    NULL_RESULT(q->context, ibv_modify_qp);
-    null_lock(null_of(q->context));
-    null_change(&qp->attr, attr, mask);
-    if (qp->attr.qp_state == IBV_QPS_RESET) {
-        qp->given_back = qp->reported = qp->completed = qp->posted;
-        qp->head = qp->tail;
-    }
-    null_progress(qp);
-    null_unlock(null_of(q->context));
-    return 0;
-}
-
-static int null_query_qp(struct ibv_qp *q, struct ibv_qp_attr *attr, int mask, struct ibv_qp_init_attr *init)
-{
-    (void)mask;
-    NULL_RESULT(q->context, ibv_query_qp);
-    *attr = null_qp(q)->attr;
-    init->cap = null_qp(q)->cap;
-    return 0;
-}
-
-static int null_destroy_qp(struct ibv_qp *q)
-{
-    struct weft_null *n = null_of(q->context);
-    NULL_RESULT(q->context, ibv_destroy_qp);
-    null_lock(n);
-    struct null_qp **at = &n->qps;
-    while (&(*at)->qp != q)
-        at = &(*at)->next;
-    *at = (*at)->next;
-    struct null_cq *cq = null_cq(q->send_cq); /* its completions are still there, and give nothing back */
-    for (uint32_t i = cq->head; i != cq->tail; i++)
-        if (cq->entries[i & cq->mask].qp == null_qp(q))
-            cq->entries[i & cq->mask].qp = NULL;
-    null_unlock(n);
-    free(null_qp(q)->sends);
-    free(null_qp(q)->recvs);
-    return null_free(q->context, q);
-}
-
-static int null_attach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid)
-{
-    (void)gid;
-    (void)lid;
-    NULL_RESULT(qp->context, ibv_attach_mcast);
-    return 0;
-}
-
-static int null_detach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid)
-{
-    (void)gid;
-    (void)lid;
-    NULL_RESULT(qp->context, ibv_detach_mcast);
-    return 0;
-}
-
-static int null_rate_limit(struct ibv_qp *qp, struct ibv_qp_rate_limit_attr *attr)
-{
-    NULL_RESULT(qp->context, rate_limit);
-    null_qp(qp)->rate = *attr;
-    return 0;
-}
-
-static int null_query_qp_data_in_order(struct ibv_qp *qp, enum ibv_wr_opcode opcode, uint32_t flags)
-{
-    (void)flags;
-    NULL_RESULT(qp->context, ibv_query_qp_data_in_order);
-    return opcode == IBV_WR_RDMA_WRITE;
 }

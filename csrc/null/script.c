@@ -66,6 +66,12 @@ void weft_null_clock(struct weft_null *n, uint64_t ticks, uint64_t khz)
     n->attr.hca_core_clock = khz;
 }
 
+const uint8_t *weft_null_inlined(struct weft_null *n, uint32_t *size)
+{
+    *size = n->num_inlined;
+    return n->inlined;
+}
+
 void weft_null_rate(void *qp, uint32_t *kbps, uint32_t *burst, uint16_t *packet)
 {
     const struct ibv_qp_rate_limit_attr *rate = &null_qp(qp)->rate;

@@ -268,6 +268,18 @@ void weft_qp_post_send(weft_handle handle, const struct weft_send_wr *wrs, const
     weft_unlock(&qp->lock);
 }
 
+void weft_qp_post_inline(weft_handle handle, const struct weft_send_wr *wr, const void *bytes, uint32_t length,
+                         struct weft_post *post)
+{
+    struct weft_send_wr with = *wr;
+    struct weft_sge sge = {.addr = (uint64_t)(uintptr_t)bytes, .length = length};
+    with.flags |= IBV_SEND_INLINE;
+    with.num_sge = length != 0;
+    post->n = 1;
+    post->num_sge = with.num_sge;
+    weft_qp_post_send(handle, &with, &sge, post);
+}
+
 int weft_qp_post_mark(struct weft_qp *qp, int recv, uint64_t id, uint64_t ah)
 {
     struct ibv_send_wr *bad, wr = {.wr_id = id, .opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED};

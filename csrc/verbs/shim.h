@@ -164,6 +164,10 @@ void weft_qp_post_send(weft_handle qp, const struct weft_send_wr *wrs, const str
 void weft_qp_post_recv(weft_handle qp, const struct weft_recv_wr *wrs, const struct weft_sge *sges,
                        struct weft_post *post);
 
+/* Posts one request that takes its bytes inline, from any memory; its flags and num_sge are set here. */
+void weft_qp_post_inline(weft_handle qp, const struct weft_send_wr *wr, const void *bytes, uint32_t length,
+                         struct weft_post *post);
+
 /*
  * Posts a send or receive without bytes that completes after everything before it in its queue, also where the queue
  * pair takes no more posts. ah is for UD. Returns the result of a post.

@@ -101,6 +101,13 @@ func (n *Null) SetClock(ticks, khz uint64) {
 	C.weft_null_clock(n.n, C.uint64_t(ticks), C.uint64_t(khz))
 }
 
+// Inlined is a copy of the bytes of the last post that began with an inline send.
+func (n *Null) Inlined() []byte {
+	var size C.uint32_t
+	bytes := C.weft_null_inlined(n.n, &size)
+	return C.GoBytes(unsafe.Pointer(bytes), C.int(size))
+}
+
 // Rate is the rate limit of a struct ibv_qp: kbit/s, the largest burst and the usual packet in bytes.
 func Rate(qp unsafe.Pointer) (kbps, burst, packet int) {
 	var k, b C.uint32_t
