@@ -27,7 +27,7 @@ deps: ## Install the Debian packages that are missing (with sudo when not root)
 demo: deps ## Move real files between two processes by RDMA and verify them
 	docker/rxe/demo.sh
 
-test: deps ## The unit tests, with libfabric over tcp and shm, then the device tests on soft-RoCE
+test: deps ## The unit tests, with libfabric over tcp, then the device tests on soft-RoCE
 	@echo 'unit tier: all tests that need no RDMA device, with the race detector (about 3 minutes on an idle machine)'
 	WEFT_REQUIRE=fabric go test -race -timeout="$$(scripts/scaled.sh 900)s" ./...
 	docker/rxe/test.sh
@@ -60,7 +60,7 @@ test-rxe: deps ## The device tests on soft-RoCE; COUNT= and RUN= as for go test
 soak-rxe: deps ## The rail suite on soft-RoCE with 100 kills and 1,000 connects; docs/notes/testing.md has its output
 	docker/rxe/soak.sh
 
-soak-fabric: deps ## The rail suite over tcp and shm, natively, with 100 kills and 1,000 connects; docs/notes/testing.md has its output
+soak-fabric: deps ## The rail suite over tcp, natively, with 100 kills and 1,000 connects; docs/notes/testing.md has its output
 	WEFT_SOAK=1 WEFT_REQUIRE=fabric go test -count=1 -timeout=40m -v -run='^TestConformance$$' ./transferengine/fabricrail
 
 rxe-shell: deps ## A shell where there is a soft-RoCE device

@@ -117,6 +117,7 @@ func cCloseCQ(unsafe.Pointer) error                                             
 func cRawCQ(unsafe.Pointer) unsafe.Pointer                                             { return nil }
 func cSignalCQ(unsafe.Pointer) error                                                   { return errNone }
 func cTryWaitCQ(unsafe.Pointer) bool                                                   { return false }
+func cLookCQ(unsafe.Pointer) int                                                       { return 0 }
 func cFailure(unsafe.Pointer, uint32, *failure) bool                                   { return false }
 func cPollCQ(unsafe.Pointer, []Completion, uint32) int                                 { return 0 }
 func cPollCQWhile(unsafe.Pointer, []Completion, uint32, *atomic.Uint64, uint64) int    { return 0 }
@@ -133,13 +134,3 @@ func cFreeTemplate(unsafe.Pointer)                                            {}
 func cAddPrepared(unsafe.Pointer, unsafe.Pointer, OpKind, *Op, uint32) int    { return 0 }
 func cPostTemplate(unsafe.Pointer, []Patch) (int, int)                        { return 0, 0 }
 func cTemplateCrossings(unsafe.Pointer) uint64                                { return 0 }
-
-func cGuardDomain(unsafe.Pointer) unsafe.Pointer                                      { return nil }
-func cGuardCalls(unsafe.Pointer, Guarded) unsafe.Pointer                              { return nil }
-func cBreak(unsafe.Pointer, Guarded, uint64) bool                                     { return true }
-func cBroken(unsafe.Pointer) bool                                                     { return false }
-func cLookCQ(unsafe.Pointer) int                                                      { return 0 }
-func cNapCQ(unsafe.Pointer, *atomic.Uint32, uint32, time.Duration, time.Duration) int { return 0 }
-func cRing(*atomic.Uint32)                                                            {}
-func cRingsOfCQ(unsafe.Pointer) uint32                                                { return 0 }
-func cRingCQ(unsafe.Pointer)                                                          {}

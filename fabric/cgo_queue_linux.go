@@ -72,6 +72,8 @@ func cFailure(cq unsafe.Pointer, number uint32, f *failure) bool {
 		(*C.struct_weft_fi_failure)(unsafe.Pointer(f))) != 0
 }
 
+func cLookCQ(cq unsafe.Pointer) int { return int(C.weft_fi_cq_look((*C.struct_weft_fi_cq)(cq))) }
+
 func cPollCQ(cq unsafe.Pointer, completions []Completion, spin uint32) int {
 	return int(C.weft_fi_cq_poll(number(cq),
 		(*C.struct_weft_fi_completion)(unsafe.Pointer(unsafe.SliceData(completions))), C.uint32_t(len(completions)),

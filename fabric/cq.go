@@ -90,10 +90,7 @@ func (cq *CQ) close() error {
 }
 
 // Close closes the queue. It is refused with EBUSY while an endpoint is open on it. A Wait in progress ends.
-func (cq *CQ) Close() error {
-	cq.Ring() // an Await in progress
-	return cq.life.Close()
-}
+func (cq *CQ) Close() error { return cq.life.Close() }
 
 // Raw returns the struct fid_cq pointer, for calls that this package does not have.
 func (cq *CQ) Raw() unsafe.Pointer { return cq.raw }

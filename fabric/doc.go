@@ -33,7 +33,13 @@
 // # Concurrency
 //
 // With [ThreadSafe], which is asked for by default, every method may be called from any goroutine at any time, but for a
-// [Template], which one goroutine posts at a time, the Wait and Await of a queue, and the calls that a [Guard] watches.
+// [Template], which one goroutine posts at a time, and the Wait and Await of a queue.
+//
+// # Calls that do not return
+//
+// A call lasts as long as the provider lets it. Providers of sockets and NICs return at once. shm takes spin locks in memory that
+// processes share: a process that is killed while it holds one leaves it taken, and a post or poll that wants it spins for ever.
+// Nothing ends such a call, neither a context nor Close, and its thread keeps a processor. So shm is for processes that end together.
 //
 // # The library, and Go
 //

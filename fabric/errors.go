@@ -57,9 +57,6 @@ func reason(errno int) error {
 	if errno >= int(EOther) {
 		return Errno(errno)
 	}
-	if errno == int(notRecoverable) {
-		return ErrBroken
-	}
 	return syscall.Errno(errno)
 }
 

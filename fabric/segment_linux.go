@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -87,17 +86,13 @@ func removeFiles(lock string) error {
 	return err
 }
 
-// removeDeadSegments removes the files whose lock nobody holds, unless its time lies ahead: then a peer that was called may yet
-// have to map them. Other users' are theirs to remove.
+// removeDeadSegments removes the files whose lock nobody holds. Other users' are theirs to remove.
 func removeDeadSegments() error {
 	locks, err := filepath.Glob(filepath.Join(segmentFolder, segmentPrefix+"*"+lockSuffix))
 	if err != nil {
 		return err
 	}
 	for _, path := range locks {
-		if info, err := os.Stat(path); err == nil && info.ModTime().After(time.Now()) {
-			continue
-		}
 		lock, err := os.OpenFile(path, os.O_RDWR, 0)
 		if err != nil {
 			continue // gone, or another user's

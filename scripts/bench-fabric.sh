@@ -4,14 +4,14 @@
 #
 #   bench-fabric.sh [PART…]
 #
-# Parts, each of a provider P (shm, tcp; without any, all):
+# Parts, each of a provider P (shm, tcp; engine only tcp); without any, all:
 #   calls-P    writes with data: the binding, against the same calls from C (fabric/bench_test.go)
 #   engine-P   writes with an immediate: the engine over fabricrail, against the binding (fabricrail/bench_test.go)
 #   others-P   fi_pingpong and ucx_perftest
 set -euo pipefail
 cd "$(dirname "$0")/.."
 rounds=${ROUNDS:-31} # at least, of each line of calls-P and engine-P
-[ $# -gt 0 ] || set -- calls-shm calls-tcp engine-shm engine-tcp others-shm others-tcp
+[ $# -gt 0 ] || set -- calls-shm calls-tcp engine-tcp others-shm others-tcp
 
 work=$(mktemp -d "${TMPDIR:-/tmp}/weft-bench-fabric.XXXXXX")
 trap 'rm -rf "$work"' EXIT
@@ -33,7 +33,7 @@ HEAD
   WEFT_TEST_CHILD=bench timeout 170 "$work/fabric.test" "$work/loop" "$1" "$rounds" "${sizes[@]}"
 }
 
-# engine PROVIDER
+# engine tcp
 engine() {
   go test -c -tags nosymbolizer -o "$work/fabricrail.test" ./transferengine/fabricrail
   cat <<'HEAD'
@@ -45,8 +45,8 @@ the binding's time to the engine's, median and quartiles of the rounds. above: b
 provider           bytes           binding      engine   ratio       quartiles rounds    above
 HEAD
   local sizes=(8 4096 65536 1048576 16777216)
-  WEFT_TEST_CHILD=bench timeout 170 taskset -c 0 "$work/fabricrail.test" "$1" "$rounds" inline "${sizes[@]}"
-  WEFT_TEST_CHILD=bench timeout 170 "$work/fabricrail.test" "$1" "$rounds" dedicated "${sizes[@]}"
+  WEFT_TEST_CHILD=bench timeout 170 taskset -c 0 "$work/fabricrail.test" "$rounds" inline "${sizes[@]}"
+  WEFT_TEST_CHILD=bench timeout 170 "$work/fabricrail.test" "$rounds" dedicated "${sizes[@]}"
 }
 
 median() { sort -n "$1" | awk '{v[NR] = $1} END {print NR % 2 ? v[(NR + 1) / 2] : (v[NR / 2] + v[NR / 2 + 1]) / 2}'; }

@@ -255,13 +255,7 @@ func (e *Engine) Turn(now time.Time) (did int, next time.Time) {
 }
 
 // Stats returns the engine's counts since it was opened.
-func (e *Engine) Stats() Stats {
-	s := e.stats.snapshot()
-	if sticker, ok := e.rail.(rail.Sticker); ok {
-		s.StuckThreads = uint64(sticker.StuckThreads())
-	}
-	return s
-}
+func (e *Engine) Stats() Stats { return e.stats.snapshot() }
 
 // Shutdown ends an engine's traffic: it refuses new requests with net.ErrClosed, waits for those in flight, and then tells the
 // peers. If the context ends first, Shutdown cuts off what is in flight, which ends with an error, and returns the context's

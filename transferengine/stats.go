@@ -19,7 +19,6 @@ type Stats struct {
 	QueueFull         uint64 // requests that were refused with ErrQueueFull
 	BackPressure      uint64 // posts of which the NIC took only a part, or for which there was no credit
 	DeadlinesMissed   uint64 // by requests
-	StuckThreads      uint64 // that a call into C kept beyond its bound, until it was broken off: the rail makes none any more
 }
 
 // counts are Stats in the making.

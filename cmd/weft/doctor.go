@@ -17,8 +17,8 @@ func (a *app) doctorCommand() *cobra.Command {
 		Long: `Look at everything that RDMA needs on this machine: the library, kernel modules,
 devices, permissions, the state, GID and MTU of each port, and the limit on locked
 memory. Each finding comes with its fix. With --rail fabric:PROVIDER look at what
-that rail needs instead: libfabric, the provider, and of shm what it copies by.
-With --rail auto look at both, which is where auto chooses from.
+that rail needs instead: libfabric, and the provider. With --rail auto
+look at both, which is where auto chooses from.
 
 With --json the result is one object: findings (check, level, text, fix) and
 broken, how many of them are of the level broken.
@@ -64,14 +64,14 @@ func (a *app) doctor(system doctor.System, rail string) error {
 
 // examine looks at what a rail needs.
 func examine(system doctor.System, rail string) ([]doctor.Finding, error) {
-	kind, provider, _ := strings.Cut(rail, ":")
-	switch {
-	case kind == "verbs":
-		return system.Examine(), nil
-	case kind == "fabric" && provider != "":
-		return system.ExamineFabric(provider), nil
-	case rail == "auto":
-		return append(system.Examine(), system.ExamineFabric("tcp")...), nil
+	if err := checkRail(rail); err != nil {
+		return nil, err
 	}
-	return nil, &usageError{fmt.Errorf("--rail %s: there are verbs, fabric:PROVIDER and auto", rail)}
+	switch kind, provider, _ := strings.Cut(rail, ":"); kind {
+	case "verbs":
+		return system.Examine(), nil
+	case "fabric":
+		return system.ExamineFabric(provider), nil
+	}
+	return append(system.Examine(), system.ExamineFabric("tcp")...), nil
 }

@@ -80,8 +80,7 @@ On the receiving machine, and then on the sending one:
   weft recv --rail verbs:rxe0 --listen 192.0.2.1:7471 --dir incoming
   weft send --rail verbs:rxe0 FILE… 192.0.2.1:7471
 
-Without an RDMA device, --rail fabric:tcp moves them over sockets, and between
-processes of one machine --rail fabric:shm through shared memory.
+Without an RDMA device, --rail fabric:tcp moves them over sockets.
 
 Exit status: 0 when all went well; 1 when something failed, some file was not
 moved, or doctor found something broken; 2 when the command line was wrong.`,

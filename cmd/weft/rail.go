@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math"
 	"net"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -21,10 +20,6 @@ import (
 
 const railHelp = "the NIC: verbs:DEVICE, or verbs for the only one of the machine; fabric:tcp or fabric:efa of " +
 	"libfabric; auto for the first RDMA device, or else fabric:tcp"
-
-// providers are those of libfabric that were tried as rails between processes of different hosts and hold the promises of one.
-// Others take connections where --listen does not say, or cannot move a file.
-var providers = []string{"tcp", "efa"}
 
 // keepAlive notices a host that is gone without a word, at the latest after 15 s, also before the engines are connected.
 var keepAlive = net.KeepAliveConfig{Enable: true, Idle: 5 * time.Second, Interval: 2 * time.Second, Count: 5}
@@ -43,9 +38,12 @@ func checkRail(spec string) error {
 			"and providers", spec)}
 	case named && device == "":
 		return &usageError{fmt.Errorf("--rail %s: the name behind the colon is missing", spec)}
-	case kind == "fabric" && !slices.Contains(providers, device):
-		return &usageError{fmt.Errorf("--rail %s: of libfabric's providers fabric:%s are supported", spec,
-			strings.Join(providers, " and fabric:"))}
+	case kind == "fabric" && !named:
+		return &usageError{fmt.Errorf("--rail %s: which provider? Give fabric:tcp, or another that `weft info` lists", spec)}
+	case kind == "fabric":
+		if err := fabricrail.CheckProvider(device); err != nil {
+			return &usageError{fmt.Errorf("--rail %s: %w", spec, err)}
+		}
 	}
 	return nil
 }
@@ -105,8 +103,7 @@ func openFabric(spec, provider string, at place) (name string, opener rail.Opene
 // choice is what --rail auto takes, and why.
 type choice struct{ rail, why string }
 
-// chooseRail takes an RDMA device where there is one that works, and tcp over libfabric elsewhere. It never takes shm, which
-// the other end cannot share unless it is on this machine.
+// chooseRail takes an RDMA device where there is one that works, and tcp over libfabric elsewhere.
 func chooseRail() (choice, error) {
 	devices, err := inventory.Devices()
 	why := "there is no RDMA device"

@@ -221,9 +221,10 @@ static enum weft_fi_bad_op weft_fi_check_atomics(struct weft_fi_ep *ep, uint32_t
     return 0;
 }
 
-static int weft_fi_do_post_atomics(struct weft_fi_ep *ep, uint32_t kind, const struct weft_fi_atomic *ops, uint32_t n,
-                                   const struct weft_fi_seg *segs, uint32_t num_seg, uint32_t *accepted)
+int weft_fi_post_atomics(weft_fi_number number, uint32_t kind, const struct weft_fi_atomic *ops, uint32_t n,
+                         const struct weft_fi_seg *segs, uint32_t num_seg, uint32_t *accepted)
 {
+    struct weft_fi_ep *ep = (struct weft_fi_ep *)number;
     struct weft_fi_operands operands;
     weft_fi_crossed(&ep->crossings);
     *accepted = 0;
@@ -238,33 +239,4 @@ static int weft_fi_do_post_atomics(struct weft_fi_ep *ep, uint32_t kind, const s
         num_seg -= ops[i].num_seg * weft_fi_atomic_lists(kind);
     }
     return rc;
-}
-
-struct weft_fi_atomics_call {
-    struct weft_fi_ep *ep;
-    const struct weft_fi_atomic *ops;
-    const struct weft_fi_seg *segs;
-    uint32_t kind, n, num_seg;
-    uint32_t *accepted;
-    int rc;
-};
-
-static void weft_fi_atomics_call(void *arguments)
-{
-    struct weft_fi_atomics_call *a = arguments;
-    a->rc = weft_fi_do_post_atomics(a->ep, a->kind, a->ops, a->n, a->segs, a->num_seg, a->accepted);
-}
-
-int weft_fi_post_atomics(weft_fi_number number, uint32_t kind, const struct weft_fi_atomic *ops, uint32_t n,
-                         const struct weft_fi_seg *segs, uint32_t num_seg, uint32_t *accepted)
-{
-    struct weft_fi_ep *ep = (struct weft_fi_ep *)number;
-    struct weft_fi_atomics_call a = {ep, ops, segs, kind, n, num_seg, accepted, 0};
-    int rc = 0;
-    *accepted = 0;
-    if (ep->domain->guards != NULL)
-        rc = weft_fi_guarded(ep->domain->guards, WEFT_FI_GUARD_CALL, weft_fi_atomics_call, &a);
-    else
-        weft_fi_atomics_call(&a);
-    return rc != 0 ? rc : a.rc;
 }

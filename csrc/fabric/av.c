@@ -83,34 +83,18 @@ static int weft_fi_inserted(struct weft_fi_av *av, int n, uint64_t peer, int why
     return weft_fi_note(av, peer, 1);
 }
 
-static int weft_fi_av_guarded(struct weft_fi_av *av, void (*call)(void *), void *arguments)
+static int weft_fi_insert_one(struct weft_fi_av *av, const uint8_t *address, uint64_t flags, uint64_t *peer)
 {
-    if (av->domain->guards != NULL)
-        return weft_fi_guarded(av->domain->guards, WEFT_FI_GUARD_CALL, call, arguments);
-    call(arguments);
-    return 0;
-}
-
-struct weft_fi_insert_call {
-    struct weft_fi_av *av;
-    const uint8_t *address;
-    uint64_t flags;
-    uint64_t *peer;
-    int rc;
-};
-
-static void weft_fi_insert_call(void *arguments)
-{
-    struct weft_fi_insert_call *a = arguments;
     int why = 0;
-    int done = fi_av_insert(a->av->av, a->address, 1, a->peer, a->flags | FI_SYNC_ERR, &why);
+    *peer = FI_ADDR_NOTAVAIL;
+    int done = fi_av_insert(av->av, address, 1, peer, flags | FI_SYNC_ERR, &why);
     /* Providers that do not know the flag say so by what they return, and ofi_rxd over verbs by the address's reason.
      */
     if (done == -FI_EINVAL || done == -FI_ENOSYS || done == -FI_EBADFLAGS || (done == 0 && abs(why) == FI_EINVAL)) {
         why = 0;
-        done = fi_av_insert(a->av->av, a->address, 1, a->peer, a->flags, NULL);
+        done = fi_av_insert(av->av, address, 1, peer, flags, NULL);
     }
-    a->rc = weft_fi_inserted(a->av, done, *a->peer, why);
+    return weft_fi_inserted(av, done, *peer, why);
 }
 
 /* One at a time: providers differ in how an array of addresses is laid out, and in what they say of the one that fails.
@@ -119,12 +103,8 @@ void weft_fi_av_insert(struct weft_fi_av *av, const uint8_t *addresses, const ui
                        uint64_t flags, uint64_t *peers, uint32_t *errors)
 {
     uint32_t start = 0;
-    for (uint32_t i = 0; i < n; start = ends[i++]) {
-        struct weft_fi_insert_call a = {av, addresses + start, flags, &peers[i], 0};
-        peers[i] = FI_ADDR_NOTAVAIL;
-        int rc = weft_fi_av_guarded(av, weft_fi_insert_call, &a);
-        errors[i] = (uint32_t)(rc != 0 ? rc : a.rc);
-    }
+    for (uint32_t i = 0; i < n; start = ends[i++])
+        errors[i] = (uint32_t)weft_fi_insert_one(av, addresses + start, flags, &peers[i]);
 }
 
 /* An address that a provider inserts without telling it is of no use to anyone. */
@@ -156,30 +136,14 @@ int weft_fi_av_insert_symmetric(struct weft_fi_av *av, const char *node, uint64_
     return told >= n ? 0 : EOPNOTSUPP; /* as above */
 }
 
-struct weft_fi_remove_call {
-    struct weft_fi_av *av;
-    uint64_t *peers;
-    uint32_t n;
-    int rc;
-};
-
-static void weft_fi_remove_call(void *arguments)
-{
-    struct weft_fi_remove_call *a = arguments;
-    a->rc = weft_fi_result(fi_av_remove(a->av->av, a->peers, a->n, 0));
-}
-
 int weft_fi_av_remove(struct weft_fi_av *av, uint64_t *peers, uint32_t n)
 {
     uint32_t gone = 0;
     int rc = 0;
     for (; gone < n && rc == 0; gone += rc == 0) /* one that is named twice is not there the second time */
         rc = weft_fi_known(av, peers[gone]) ? weft_fi_note(av, peers[gone], 0) : ENOENT;
-    if (rc == 0) {
-        struct weft_fi_remove_call a = {av, peers, n, 0};
-        rc = weft_fi_av_guarded(av, weft_fi_remove_call, &a);
-        rc = rc != 0 ? rc : a.rc;
-    }
+    if (rc == 0)
+        rc = weft_fi_result(fi_av_remove(av->av, peers, n, 0));
     for (uint32_t i = 0; rc != 0 && i < gone; i++)
         weft_fi_note(av, peers[i], 1);
     return rc;

@@ -4,13 +4,9 @@ enum { WEFT_FI_FAILURES = 16, WEFT_FI_POLL = 64 };
 struct weft_fi_cq {
     struct fid_cq *cq;
     struct weft_fi_domain *domain;
-    size_t stride;   /* of an entry as the queue gives it */
-    int sources;     /* it tells of whom a completion is */
-    int plain;       /* entries have no tag, and a context is no more than a number */
-    uint32_t polled; /* since somebody began to nap */
-    uint32_t rings;  /* how often whoever naps was called from here */
-    uint32_t *bell;  /* of a nap; NULL without one */
-    uint32_t own_bell;
+    size_t stride; /* of an entry as the queue gives it */
+    int sources;   /* it tells of whom a completion is */
+    int plain;     /* entries have no tag, and a context is no more than a number */
     uint32_t lock; /* of failures */
     uint32_t failed;
     struct weft_fi_failure failures[WEFT_FI_FAILURES]; /* the last ones */
@@ -324,29 +320,6 @@ WEFT_INLINE int weft_fi_poll(struct weft_fi_cq *cq, struct weft_fi_completion *o
     return done;
 }
 
-struct weft_fi_poll_call {
-    struct weft_fi_cq *cq;
-    struct weft_fi_completion *out;
-    uint32_t max;
-    struct weft_fi_spin spin;
-    int done;
-};
-
-static void weft_fi_poll_call(void *arguments)
-{
-    struct weft_fi_poll_call *a = arguments;
-    a->done = weft_fi_poll(a->cq, a->out, a->max, a->spin);
-}
-
-static int weft_fi_poll_guarded(struct weft_fi_cq *cq, struct weft_fi_completion *out, uint32_t max,
-                                struct weft_fi_spin spin)
-{
-    struct weft_fi_poll_call a = {cq, out, max, spin, 0};
-    __atomic_store_n(&cq->polled, 1, __ATOMIC_RELAXED);
-    int rc = weft_fi_guarded(cq->domain->guards, WEFT_FI_GUARD_CALL, weft_fi_poll_call, &a);
-    return rc != 0 ? -rc : a.done;
-}
-
 int weft_fi_cq_poll(weft_fi_number number, struct weft_fi_completion *out, uint32_t max, uint32_t spin_ns)
 {
     return weft_fi_cq_poll_while(number, out, max, spin_ns, &weft_fi_never, weft_fi_never);
@@ -357,90 +330,15 @@ int weft_fi_cq_poll_while(weft_fi_number number, struct weft_fi_completion *out,
 {
     struct weft_fi_cq *cq = (struct weft_fi_cq *)number;
     struct weft_fi_spin spin = {spin_ns, word, was};
-    return cq->domain->guards != NULL ? weft_fi_poll_guarded(cq, out, max, spin) : weft_fi_poll(cq, out, max, spin);
-}
-
-struct weft_fi_look_call {
-    struct weft_fi_cq *cq;
-    ssize_t rc;
-};
-
-static void weft_fi_look_call(void *arguments)
-{
-    struct weft_fi_look_call *a = arguments;
-    a->rc = fi_cq_read(a->cq->cq, NULL, 0);
+    return weft_fi_poll(cq, out, max, spin);
 }
 
 int weft_fi_cq_look(struct weft_fi_cq *cq)
 {
-    struct weft_fi_look_call a = {cq, 0};
-    int rc = 0;
-    if (cq->domain->guards != NULL)
-        rc = weft_fi_guarded(cq->domain->guards, WEFT_FI_GUARD_LOOK, weft_fi_look_call, &a);
-    else
-        weft_fi_look_call(&a);
-    if (rc != 0 || a.rc == -FI_EAGAIN)
-        return -rc;
-    return a.rc < 0 && a.rc != -FI_EAVAIL ? (int)a.rc : 1;
-}
-
-uint32_t weft_fi_cq_rings(struct weft_fi_cq *cq)
-{
-    return __atomic_load_n(&cq->rings, __ATOMIC_ACQUIRE);
-}
-
-void weft_fi_ring(uint32_t *bell)
-{
-    uint32_t asleep = 1;
-    if (__atomic_compare_exchange_n(bell, &asleep, 0, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
-        syscall(SYS_futex, bell, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
-}
-
-void weft_fi_cq_ring(struct weft_fi_cq *cq)
-{
-    __atomic_fetch_add(&cq->rings, 1, __ATOMIC_SEQ_CST);
-    uint32_t *bell = __atomic_load_n(&cq->bell, __ATOMIC_SEQ_CST);
-    if (bell != NULL)
-        weft_fi_ring(bell);
-}
-
-static struct timespec weft_fi_microseconds(uint32_t us)
-{
-    return (struct timespec){.tv_sec = us / 1000000, .tv_nsec = us % 1000000 * 1000};
-}
-
-/*
- * A peer rings after it has posted, so whoever has announced that it sleeps looks once more before it does. What was
- * posted may take several looks; so for some time after a ring they come as often as where there is no bell.
- */
-static int weft_fi_nap_until(struct weft_fi_cq *cq, uint32_t *bell, uint32_t rings, uint32_t every_us, uint64_t until)
-{
-    enum { OFTEN_US = 1000, OFTEN = 16 };
-    for (uint32_t often = 0;;) {
-        __atomic_store_n(bell, 1, __ATOMIC_SEQ_CST);
-        int some = weft_fi_cq_look(cq);
-        if (some != 0)
-            return some;
-        if (weft_fi_cq_rings(cq) != rings || __atomic_load_n(&cq->polled, __ATOMIC_RELAXED) != 0)
-            return 1;
-        if (weft_fi_now_ns() >= until)
-            return 0;
-        const struct timespec pause = weft_fi_microseconds(often > 0 && every_us > OFTEN_US ? OFTEN_US : every_us);
-        syscall(SYS_futex, bell, FUTEX_WAIT, 1, &pause, NULL, 0);
-        often = __atomic_load_n(bell, __ATOMIC_RELAXED) == 0 ? OFTEN : often - (often > 0);
-    }
-}
-
-int weft_fi_cq_nap(struct weft_fi_cq *cq, uint32_t *bell, uint32_t rings, uint32_t every_us, uint32_t limit_ms)
-{
-    if (bell == NULL)
-        bell = &cq->own_bell;
-    __atomic_store_n(&cq->polled, 0, __ATOMIC_RELAXED);
-    __atomic_store_n(&cq->bell, bell, __ATOMIC_SEQ_CST);
-    int some = weft_fi_nap_until(cq, bell, rings, every_us, weft_fi_now_ns() + (uint64_t)limit_ms * 1000000);
-    __atomic_store_n(&cq->bell, NULL, __ATOMIC_SEQ_CST);
-    __atomic_store_n(bell, 0, __ATOMIC_SEQ_CST);
-    return some;
+    ssize_t rc = fi_cq_read(cq->cq, NULL, 0);
+    if (rc == -FI_EAGAIN)
+        return 0;
+    return rc < 0 && rc != -FI_EAVAIL ? (int)rc : 1;
 }
 
 int weft_fi_cq_wait(struct weft_fi_cq *cq, struct weft_fi_completion *out, uint32_t max, int timeout_ms)

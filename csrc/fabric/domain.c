@@ -58,7 +58,6 @@ struct weft_fi_domain {
     uint32_t slot_lock;
     struct weft_fi_slot *slots; /* free ones */
     struct weft_fi_slab *slabs;
-    struct weft_fi_guards *guards; /* NULL where calls are not guarded */
 };
 
 static inline int weft_fi_has_slots(const struct weft_fi_domain *d)
@@ -166,16 +165,8 @@ int weft_fi_domain_close(struct weft_fi_domain *d)
         d->slabs = slab->next;
         free(slab);
     }
-    free(d->guards);
     free(d);
     return 0;
-}
-
-struct weft_fi_guards *weft_fi_domain_guard(struct weft_fi_domain *d)
-{
-    if (d->guards == NULL)
-        d->guards = weft_fi_guards_new(*(void **)&d->domain->ops->endpoint);
-    return d->guards;
 }
 
 void *weft_fi_domain_raw(struct weft_fi_domain *d)

@@ -8,8 +8,6 @@
 /* In this order: a file uses what stands in those before it. */
 #include "load.c"
 
-#include "guard.c"
-
 #include "info.c"
 
 #include "domain.c"

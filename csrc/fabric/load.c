@@ -4,19 +4,14 @@
  */
 #include <dlfcn.h>
 #include <errno.h>
-#include <limits.h>
-#include <link.h>
-#include <linux/futex.h>
 #include <pthread.h>
 #include <sched.h>
-#include <setjmp.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <time.h>
-#include <ucontext.h>
 #include <unistd.h>
 
 #include "../common/load.h"

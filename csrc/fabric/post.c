@@ -441,38 +441,10 @@ WEFT_INLINE int weft_fi_do_post(struct weft_fi_ep *ep, enum weft_fi_kind kind, c
     return rc;
 }
 
-struct weft_fi_post_call {
-    struct weft_fi_ep *ep;
-    enum weft_fi_kind kind;
-    const struct weft_fi_op *ops;
-    uint32_t n, num_seg;
-    const struct weft_fi_seg *segs;
-    uint32_t *accepted;
-    int rc;
-};
-
-static void weft_fi_post_call(void *arguments)
-{
-    struct weft_fi_post_call *a = arguments;
-    a->rc = weft_fi_do_post(a->ep, a->kind, a->ops, a->n, a->segs, a->num_seg, a->accepted);
-}
-
-static int weft_fi_post_guarded(struct weft_fi_ep *ep, enum weft_fi_kind kind, const struct weft_fi_op *ops, uint32_t n,
-                                const struct weft_fi_seg *segs, uint32_t num_seg, uint32_t *accepted)
-{
-    struct weft_fi_post_call a = {ep, kind, ops, n, num_seg, segs, accepted, 0};
-    *accepted = 0;
-    int rc = weft_fi_guarded(ep->domain->guards, WEFT_FI_GUARD_CALL, weft_fi_post_call, &a);
-    return rc != 0 ? rc : a.rc;
-}
-
 int weft_fi_post(weft_fi_number ep, uint32_t kind, const struct weft_fi_op *ops, uint32_t n,
                  const struct weft_fi_seg *segs, uint32_t num_seg, uint32_t *accepted)
 {
-    struct weft_fi_ep *at = (struct weft_fi_ep *)ep;
-    if (WEFT_RARELY(at->domain->guards != NULL))
-        return weft_fi_post_guarded(at, (enum weft_fi_kind)kind, ops, n, segs, num_seg, accepted);
-    return weft_fi_do_post(at, (enum weft_fi_kind)kind, ops, n, segs, num_seg, accepted);
+    return weft_fi_do_post((struct weft_fi_ep *)ep, (enum weft_fi_kind)kind, ops, n, segs, num_seg, accepted);
 }
 
 void weft_fi_post_poll(weft_fi_number number, uint32_t kind, const struct weft_fi_op *ops, uint32_t n,
@@ -486,13 +458,11 @@ void weft_fi_post_poll(weft_fi_number number, uint32_t kind, const struct weft_f
     done->result = -WEFT_FI_BAD_QUEUE;
     if (cq == NULL)
         return;
-    int guarded = ep->domain->guards != NULL;
-    done->result = guarded ? weft_fi_post_guarded(ep, (enum weft_fi_kind)kind, ops, n, segs, num_seg, &done->accepted)
-                           : weft_fi_do_post(ep, (enum weft_fi_kind)kind, ops, n, segs, num_seg, &done->accepted);
+    done->result = weft_fi_do_post(ep, (enum weft_fi_kind)kind, ops, n, segs, num_seg, &done->accepted);
     if (done->result < 0)
         return;
     if (done->accepted < n)
         spin_ns = 0; /* there may be room again before anything completes */
     struct weft_fi_spin spin = {spin_ns, &weft_fi_never, weft_fi_never};
-    done->completed = guarded ? weft_fi_poll_guarded(cq, out, max, spin) : weft_fi_poll(cq, out, max, spin);
+    done->completed = weft_fi_poll(cq, out, max, spin);
 }

@@ -30,7 +30,6 @@ struct weft_fi_domain;
 struct weft_fi_ep;
 struct weft_fi_eq;
 struct weft_fi_group;
-struct weft_fi_guards;
 struct weft_fi_mr;
 struct weft_fi_template;
 
@@ -66,18 +65,6 @@ int weft_fi_set_ops(void *object, const char *name, uint64_t flags, void *ops);
 int weft_fi_control(void *object, int command, void *argument);
 int weft_fi_get_val(void *object, int name, void *value);
 int weft_fi_set_val(void *object, int name, void *value);
-
-/*
- * Guards (guard.c). Of a domain that has them, one thread at a time posts, polls and changes address vectors, and one
- * looks whether a queue has anything. A call that was broken off, and each one after it, ends with ENOTRECOVERABLE.
- */
-enum { WEFT_FI_GUARD_CALL, WEFT_FI_GUARD_LOOK, WEFT_FI_GUARDS };
-struct weft_fi_guards *weft_fi_domain_guard(struct weft_fi_domain *d);        /* NULL where there is no memory for it */
-uint64_t *weft_fi_guard_calls(struct weft_fi_guards *guards, uint32_t which); /* begun and ended ones */
-int weft_fi_guard_broken(struct weft_fi_guards *guards);
-
-/* Breaks off the call of that number, if it can. Returns whether it has ended. Blocks for up to 20 ms. */
-int weft_fi_guard_break(struct weft_fi_guards *guards, uint32_t which, uint64_t call);
 
 /* Address vectors (av.c). rx_bits of an address name a receive context. */
 int weft_fi_av_open(struct weft_fi_domain *d, uint64_t count, uint32_t rx_bits, const char *name, uint64_t flags,
@@ -172,16 +159,6 @@ int weft_fi_cq_poll_while(weft_fi_number cq, struct weft_fi_completion *out, uin
 
 /* Progresses, and returns whether there is a completion, which it leaves there; or a negative errno. */
 int weft_fi_cq_look(struct weft_fi_cq *cq);
-
-/*
- * Looks every so often for up to limit_ms, sleeping in between, and returns as weft_fi_cq_look does; 1 also when
- * somebody has rung the queue since rings was the number of rings, or has polled it. It looks when the bell is rung,
- * which may lie in memory that processes share, and be NULL.
- */
-int weft_fi_cq_nap(struct weft_fi_cq *cq, uint32_t *bell, uint32_t rings, uint32_t every_us, uint32_t limit_ms);
-uint32_t weft_fi_cq_rings(struct weft_fi_cq *cq);
-void weft_fi_ring(uint32_t *bell);
-void weft_fi_cq_ring(struct weft_fi_cq *cq);
 
 /* The same as weft_fi_cq_poll, blocking for up to timeout_ms. */
 int weft_fi_cq_wait(struct weft_fi_cq *cq, struct weft_fi_completion *out, uint32_t max, int timeout_ms);

@@ -101,26 +101,6 @@ static int weft_fi_post_patches(struct weft_fi_template *t, const struct weft_fi
     return rc;
 }
 
-struct weft_fi_patches_call {
-    struct weft_fi_template *t;
-    const struct weft_fi_patch *patches;
-    uint32_t n;
-    uint32_t *accepted;
-    int rc;
-};
-
-static void weft_fi_patches_call(void *arguments)
-{
-    struct weft_fi_patches_call *a = arguments;
-    a->rc = weft_fi_post_patches(a->t, a->patches, a->n, a->accepted);
-}
-
-/* The guards of the endpoints that a template posts to, which are of one domain where there are such. */
-static struct weft_fi_guards *weft_fi_template_guards(const struct weft_fi_template *t)
-{
-    return t->n > 0 ? t->prepared[0].ep->domain->guards : NULL;
-}
-
 int weft_fi_template_post(weft_fi_number number, const struct weft_fi_patch *patches, uint32_t n, uint32_t *accepted)
 {
     struct weft_fi_template *t = (struct weft_fi_template *)number;
@@ -128,15 +108,7 @@ int weft_fi_template_post(weft_fi_number number, const struct weft_fi_patch *pat
     if (__atomic_exchange_n(&t->busy, 1, __ATOMIC_ACQUIRE) != 0)
         return -WEFT_FI_BAD_BUSY;
     weft_fi_crossed(&t->crossings);
-    struct weft_fi_guards *guards = weft_fi_template_guards(t);
-    int rc = 0;
-    if (WEFT_RARELY(guards != NULL)) {
-        struct weft_fi_patches_call a = {t, patches, n, accepted, 0};
-        rc = weft_fi_guarded(guards, WEFT_FI_GUARD_CALL, weft_fi_patches_call, &a);
-        rc = rc != 0 ? rc : a.rc;
-    } else {
-        rc = weft_fi_post_patches(t, patches, n, accepted);
-    }
+    int rc = weft_fi_post_patches(t, patches, n, accepted);
     weft_fi_unlock(&t->busy);
     return rc;
 }

@@ -1,7 +1,7 @@
 #!/bin/bash
 # Moves real files between two processes and verifies them: a tar of at least 50 MiB made from the Go distribution, and single
-# files of it. It hashes what it reads back from disk. First on this machine as it is, by libfabric over sockets and over shared
-# memory; then by RDMA, where it looks at the device's own packet counter too.
+# files of it. It hashes what it reads back from disk. First on this machine as it is, by libfabric over sockets;
+# then by RDMA, where it looks at the device's own packet counter too.
 #
 # The part that needs an RDMA device runs where run.sh finds one: as `demo.sh inside FOLDER PATIENCE`.
 set -euo pipefail
@@ -150,5 +150,4 @@ work=$(mktemp -d "${TMPDIR:-/tmp}/weft-demo.XXXXXX")
 trap '[ -z "${receiver:-}" ] || kill "$receiver" 2>/dev/null || true; rm -rf "$work"' EXIT
 prepare "$work"
 native "$work" fabric:tcp
-native "$work" fabric:shm
 "$here/run.sh" --time $((3 * patience)) bash "$here/demo.sh" inside "$work" "$patience"

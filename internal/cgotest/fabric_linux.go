@@ -2,35 +2,9 @@
 
 package cgotest
 
-// #include <pthread.h>
 // #include "../../csrc/test/fabric_write.h"
 //
 // static void weft_test_set_mode(void *info, uint64_t mode) { ((struct fi_info *)info)->mode = mode; }
-//
-// // A queue whose reads want a spin lock that nobody will ever release, as those of shm may.
-// static pthread_spinlock_t weft_test_orphan;
-//
-// static ssize_t weft_test_read(struct fid_cq *cq, void *buf, size_t count) {
-//     (void)cq, (void)buf, (void)count;
-//     pthread_spin_lock(&weft_test_orphan);
-//     return -FI_EAGAIN;
-// }
-//
-// static ssize_t weft_test_readfrom(struct fid_cq *cq, void *buf, size_t count, fi_addr_t *from) {
-//     (void)from;
-//     return weft_test_read(cq, buf, count);
-// }
-//
-// static void weft_test_stick(void *queue) {
-//     static struct fi_ops_cq ops;
-//     struct fid_cq *cq = queue;
-//     pthread_spin_init(&weft_test_orphan, PTHREAD_PROCESS_PRIVATE);
-//     pthread_spin_lock(&weft_test_orphan);
-//     ops = *cq->ops;
-//     ops.read = weft_test_read;
-//     ops.readfrom = weft_test_readfrom;
-//     cq->ops = &ops;
-// }
 //
 // static int weft_test_write(void *ep, void *cq, void *mr, uint64_t memory, uint64_t size, uint64_t peer, uint64_t base,
 //                            uint64_t key, int batch, int batches) {
@@ -49,9 +23,6 @@ import (
 
 // SetInfoMode has a struct fi_info ask for a mode that its provider does not need.
 func SetInfoMode(info unsafe.Pointer, mode uint64) { C.weft_test_set_mode(info, C.uint64_t(mode)) }
-
-// StickCQ has reads of a struct fid_cq never return: they want a spin lock that nobody will release.
-func StickCQ(cq unsafe.Pointer) { C.weft_test_stick(cq) }
 
 // Writes are writes with data by libfabric's own calls from C, on objects of the binding's: struct fid_ep, fid_cq and fid_mr.
 type Writes struct {

@@ -2,15 +2,8 @@
 
 package mem
 
-import (
-	"errors"
-	"os"
-)
-
-const noFollow = 0
+import "errors"
 
 func mmap(int) ([]byte, error) { return nil, errors.ErrUnsupported }
-
-func mmapFile(*os.File, int, bool) ([]byte, error) { return nil, errors.ErrUnsupported }
 
 func munmap([]byte) error { return errors.ErrUnsupported }

@@ -3,8 +3,6 @@
 package mem
 
 import (
-	"os"
-
 	"golang.org/x/sys/unix"
 
 	"github.com/weftrdma/weft/internal/cerr"
@@ -12,21 +10,6 @@ import (
 
 func mmap(size int) ([]byte, error) {
 	b, err := unix.Mmap(-1, 0, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)
-	if err != nil {
-		return nil, &cerr.Error{Op: "mmap", Err: err}
-	}
-	return b, nil
-}
-
-// noFollow has an open refuse a symbolic link.
-const noFollow = unix.O_NOFOLLOW
-
-func mmapFile(file *os.File, size int, writable bool) ([]byte, error) {
-	protection := unix.PROT_READ
-	if writable {
-		protection |= unix.PROT_WRITE
-	}
-	b, err := unix.Mmap(int(file.Fd()), 0, size, protection, unix.MAP_SHARED)
 	if err != nil {
 		return nil, &cerr.Error{Op: "mmap", Err: err}
 	}

@@ -22,7 +22,7 @@ import (
 // it is not its turn. With inline this process is on one processor and the peers are on the next; a thread of its own needs
 // both. scripts/bench-fabric.sh runs it:
 //
-//	bench PROVIDER ROUNDS SIDE SIZE…
+//	bench ROUNDS SIDE SIZE…
 func playBench(args []string) int {
 	if err := bench(args); err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -57,14 +57,14 @@ type hello struct {
 	hear func() (string, error)
 }
 
-func openBenchEnd(provider, side string, first bool, h hello) (benchEnd, error) {
+func openBenchEnd(side string, first bool, h hello) (benchEnd, error) {
 	switch side {
 	case "binding":
-		return openBindingEnd(provider, h)
+		return openBindingEnd(h)
 	case "dedicated":
-		return openEngineEnd(provider, transferengine.Dedicated, first, h)
+		return openEngineEnd(transferengine.Dedicated, first, h)
 	}
-	return openEngineEnd(provider, transferengine.Inline, first, h)
+	return openEngineEnd(transferengine.Inline, first, h)
 }
 
 // benchPeer is a process with the other end.
@@ -75,14 +75,14 @@ type benchPeer struct {
 	end benchEnd
 }
 
-func startBenchPeer(provider, side string, pinned bool) (*benchPeer, error) {
+func startBenchPeer(side string, pinned bool) (*benchPeer, error) {
 	in, ours, err := os.Pipe()
 	if err != nil {
 		return nil, err
 	}
-	p := &benchPeer{cmd: exec.Command(os.Args[0], provider, side), in: ours}
+	p := &benchPeer{cmd: exec.Command(os.Args[0], side), in: ours}
 	if pinned {
-		p.cmd = exec.Command("taskset", "-c", "1", os.Args[0], provider, side)
+		p.cmd = exec.Command("taskset", "-c", "1", os.Args[0], side)
 	}
 	p.cmd.Env = append(os.Environ(), rdmatest.ChildVar+"=bench peer")
 	p.cmd.Stdin, p.cmd.Stderr = in, os.Stderr
@@ -95,7 +95,7 @@ func startBenchPeer(provider, side string, pinned bool) (*benchPeer, error) {
 		return nil, err
 	}
 	_ = in.Close() // the child's
-	p.end, err = openBenchEnd(provider, side, true, hello{p.say, func() (string, error) { return p.out.ReadString('\n') }})
+	p.end, err = openBenchEnd(side, true, hello{p.say, func() (string, error) { return p.out.ReadString('\n') }})
 	return p, err
 }
 
@@ -128,7 +128,7 @@ func (p *benchPeer) close() error { return errors.Join(p.in.Close(), p.end.close
 func playBenchPeer(args []string) int {
 	debug.SetGCPercent(-1)
 	lines := bufio.NewReader(os.Stdin)
-	end, err := openBenchEnd(args[0], args[1], false, hello{func(line string) error { _, err := fmt.Println(line); return err },
+	end, err := openBenchEnd(args[0], false, hello{func(line string) error { _, err := fmt.Println(line); return err },
 		func() (string, error) { return lines.ReadString('\n') }})
 	for err == nil {
 		var size int
@@ -159,24 +159,24 @@ func playBenchPeer(args []string) int {
 }
 
 func bench(args []string) error {
-	rounds, err := strconv.Atoi(args[1])
+	rounds, err := strconv.Atoi(args[0])
 	if err != nil {
 		return err
 	}
 	debug.SetGCPercent(-1)
 	var peers [2]*benchPeer
-	for i, side := range []string{"binding", args[2]} {
-		if peers[i], err = startBenchPeer(args[0], side, args[2] == "inline"); err != nil {
+	for i, side := range []string{"binding", args[1]} {
+		if peers[i], err = startBenchPeer(side, args[1] == "inline"); err != nil {
 			return fmt.Errorf("%s: %w", side, err)
 		}
 	}
-	for _, arg := range args[3:] {
+	for _, arg := range args[2:] {
 		size, err := strconv.Atoi(arg)
 		if err != nil {
 			return err
 		}
 		for _, what := range []string{"stream", "ping"} {
-			if err := measure(&peers, args[0]+" "+args[2], what, size, rounds); err != nil {
+			if err := measure(&peers, "tcp "+args[1], what, size, rounds); err != nil {
 				return fmt.Errorf("%s of %d bytes: %w", what, size, err)
 			}
 		}

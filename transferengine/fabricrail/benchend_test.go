@@ -28,7 +28,7 @@ type engineEnd struct {
 	pongs     *transferengine.Counter
 }
 
-func openEngineEnd(provider string, progress transferengine.Progress, first bool, h hello) (*engineEnd, error) {
+func openEngineEnd(progress transferengine.Progress, first bool, h hello) (*engineEnd, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
 	e := &engineEnd{ctx: ctx, stop: cancel}
 	m, err := mem.Map(benchMemory)
@@ -36,7 +36,7 @@ func openEngineEnd(provider string, progress transferengine.Progress, first bool
 		return nil, err
 	}
 	clear(m.Bytes()) // so that its pages are there
-	cfg := transferengine.Config{Progress: progress, Rails: []rail.Opener{local(provider)}}
+	cfg := transferengine.Config{Progress: progress, Rails: []rail.Opener{local()}}
 	if e.engine, err = transferengine.Open(cfg); err != nil {
 		return nil, err
 	}
@@ -139,16 +139,13 @@ type bindingEnd struct {
 	pongs       int // that were not asked for
 }
 
-func openBindingEnd(provider string, h hello) (*bindingEnd, error) {
+func openBindingEnd(h hello) (*bindingEnd, error) {
 	e := &bindingEnd{}
-	return e, e.open(provider, h)
+	return e, e.open(h)
 }
 
-func (e *bindingEnd) open(provider string, h hello) error {
-	hints := fabric.Hints{Provider: provider, Caps: fabric.CapMsg | fabric.CapRMA, Node: local(provider).Node}
-	if provider == "shm" { // as the rail, which needs it: large writes are the target's to copy then
-		hints.MsgOrder = fabric.OrderWAW
-	}
+func (e *bindingEnd) open(h hello) error {
+	hints := fabric.Hints{Provider: local().Provider, Caps: fabric.CapMsg | fabric.CapRMA, Node: local().Node}
 	infos, err := fabric.GetInfo(hints)
 	if err != nil {
 		return err
@@ -186,11 +183,11 @@ func (e *bindingEnd) open(provider string, h hello) error {
 		return err
 	}
 	e.closers = append(e.closers, m, mr)
-	return e.meet(provider, av, mr, h)
+	return e.meet(av, mr, h)
 }
 
 // meet fills in the operations, once the other end is known. They complete as the rail's do.
-func (e *bindingEnd) meet(provider string, av *fabric.AV, mr *fabric.MR, h hello) error {
+func (e *bindingEnd) meet(av *fabric.AV, mr *fabric.MR, h hello) error {
 	name, err := e.ep.Name()
 	if err != nil {
 		return err
@@ -215,10 +212,7 @@ func (e *bindingEnd) meet(provider string, av *fabric.AV, mr *fabric.MR, h hello
 	if err != nil {
 		return err
 	}
-	flags := fabric.FlagRemoteCQData
-	if provider != "shm" {
-		flags |= fabric.FlagDeliveryComplete
-	}
+	const flags = fabric.FlagRemoteCQData | fabric.FlagDeliveryComplete
 	for i := range e.ops {
 		e.ops[i] = fabric.Op{ID: 1, Flags: flags, Peer: peers[0], RemoteAddr: addr, RemoteKey: key, NumSeg: 1}
 		e.segs[i] = mr.Seg(0, 0)

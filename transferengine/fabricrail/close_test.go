@@ -4,7 +4,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"os"
 	"sync"
 	"testing"
 	"time"
@@ -18,9 +17,9 @@ import (
 
 // closers is a process with rails that are connected to one another, write, and are closed at the same time, each by the
 // goroutine that has it.
-func closers(args []string) int {
+func closers([]string) int {
 	for round := range 20 {
-		if err := closeAtOnce(args[0], 4); err != nil {
+		if err := closeAtOnce(4); err != nil {
 			fmt.Println("round", round, err)
 			return 1
 		}
@@ -37,8 +36,8 @@ type closer struct {
 	ups    []rail.PeerID
 }
 
-func openCloser(provider string, incarnation byte) (*closer, error) {
-	r, err := local(provider).Open(rail.Incarnation{incarnation})
+func openCloser(incarnation byte) (*closer, error) {
+	r, err := local().Open(rail.Incarnation{incarnation})
 	if err != nil {
 		return nil, err
 	}
@@ -57,11 +56,11 @@ func (c *closer) turn() {
 	}
 }
 
-func closeAtOnce(provider string, n int) error {
+func closeAtOnce(n int) error {
 	all := make([]*closer, n)
 	for i := range all {
 		var err error
-		if all[i], err = openCloser(provider, byte(i)); err != nil {
+		if all[i], err = openCloser(byte(i)); err != nil {
 			return err
 		}
 		for _, other := range all[:i] {
@@ -105,23 +104,22 @@ func closeAtOnce(provider string, n int) error {
 
 // TestRailsOfOneProcessCloseAtOnce: whoever closes first leaves nothing behind that another falls over.
 func TestRailsOfOneProcessCloseAtOnce(t *testing.T) {
-	eachProvider(t, func(t *testing.T, provider string) {
-		child := rdmatest.StartChild(t, "closers", provider)
-		line, err := child.ReadLine(patience)
-		require.NoError(t, err, child.Stderr())
-		require.Equal(t, "closed", line)
-		require.NoError(t, child.Wait(patience))
-	})
+	rdmatest.Require(t, rdmatest.Fabric)
+	child := rdmatest.StartChild(t, "closers")
+	line, err := child.ReadLine(patience)
+	require.NoError(t, err, child.Stderr())
+	require.Equal(t, "closed", line)
+	require.NoError(t, child.Wait(patience))
 }
 
 // caller is a process that calls a rail, and is gone before it answers: it closes its rail, or is killed.
 func caller(args []string) int {
-	address, _ := hex.DecodeString(args[1])
-	r, err := local(args[0]).Open(rail.Incarnation{3})
+	address, _ := hex.DecodeString(args[0])
+	r, err := local().Open(rail.Incarnation{3})
 	if err == nil {
 		_, err = r.Connect(time.Now(), address, time.Now().Add(patience))
 	}
-	if err == nil && args[2] == "forgets" {
+	if err == nil && args[1] == "forgets" {
 		for end := time.Now().Add(patience); time.Now().Before(end); {
 			var events [8]rail.Event
 			r.Disconnect(time.Now(), 1)
@@ -130,44 +128,42 @@ func caller(args []string) int {
 			}
 		}
 	}
-	if err == nil && args[2] != "is killed" {
+	if err == nil && args[1] != "is killed" {
 		err = r.Close()
 	}
 	fmt.Println("called", err)
-	if args[2] == "is killed" {
+	if args[1] == "is killed" {
 		select {}
 	}
-	os.Exit(0) // an endpoint may be left open
 	return 0
 }
 
 // TestCallerThatIsGoneBeforeTheAnswer costs whoever was called nothing.
 func TestCallerThatIsGoneBeforeTheAnswer(t *testing.T) {
-	eachProvider(t, func(t *testing.T, provider string) {
-		for _, how := range []string{"closes", "forgets", "is killed"} {
-			child := rdmatest.StartChild(t, "called", provider, how)
-			address, err := child.ReadLine(patience)
+	rdmatest.Require(t, rdmatest.Fabric)
+	for _, how := range []string{"closes", "forgets", "is killed"} {
+		child := rdmatest.StartChild(t, "called")
+		address, err := child.ReadLine(patience)
+		require.NoError(t, err)
+		for range 2 { // the second opens an endpoint when the first has died
+			caller := rdmatest.StartChild(t, "caller", address, how)
+			line, err := caller.ReadLine(patience)
 			require.NoError(t, err)
-			for range 2 { // the second opens an endpoint when the first has died
-				caller := rdmatest.StartChild(t, "caller", provider, address, how)
-				line, err := caller.ReadLine(patience)
-				require.NoError(t, err)
-				require.Equal(t, "called <nil>", line)
-				caller.Kill()
-				_ = caller.Wait(patience)
-			}
-			require.NoError(t, child.WriteLine("", patience))
-			line, err := child.ReadLine(patience)
-			require.NoError(t, err, "%s: %s", how, child.Stderr())
-			require.Equal(t, "well", line)
-			require.NoError(t, child.Wait(patience))
+			require.Equal(t, "called <nil>", line)
+			caller.Kill()
+			_ = caller.Wait(patience)
 		}
-	})
+		require.NoError(t, child.WriteLine("", patience))
+		line, err := child.ReadLine(patience)
+		require.NoError(t, err, "%s: %s", how, child.Stderr())
+		require.Equal(t, "well", line)
+		require.NoError(t, child.Wait(patience))
+	}
 }
 
 // called is a process with a rail that takes no turns until it is told to.
-func called(args []string) int {
-	r, err := local(args[0]).Open(rail.Incarnation{2})
+func called([]string) int {
+	r, err := local().Open(rail.Incarnation{2})
 	if err != nil {
 		fmt.Println(err)
 		return 1

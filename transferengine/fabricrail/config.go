@@ -10,7 +10,7 @@ import (
 
 // Config says which provider to use, and how. It is a [rail.Opener].
 type Config struct {
-	// Provider is libfabric's name of it: "shm", "tcp", "tcp;ofi_rxm", "efa". It has to be named.
+	// Provider is libfabric's name of it, one of [Providers]. It has to be named.
 	Provider string
 	// Node and Service are the address and port to listen on, of providers that have such: "127.0.0.1" and "17471". Without
 	// Node the provider chooses an address, without Service a free port.
@@ -42,8 +42,6 @@ type Config struct {
 	// DrainTimeout is how long the completions of a lost peer's operations are waited for, and how long a farewell may take;
 	// 0 is 1 s.
 	DrainTimeout time.Duration
-	// CrossingTimeout is how long a call into shm may take before it is broken off; 0 is 3 s.
-	CrossingTimeout time.Duration
 }
 
 const (
@@ -62,7 +60,6 @@ func (cfg Config) withDefaults() Config {
 	orDefault(&cfg.Heartbeat, time.Second)
 	orDefault(&cfg.PeerTimeout, 10*time.Second)
 	orDefault(&cfg.DrainTimeout, time.Second)
-	orDefault(&cfg.CrossingTimeout, 3*time.Second)
 	return cfg
 }
 
@@ -81,17 +78,15 @@ func (cfg *Config) validate() error {
 	}{
 		{"HandshakeInterval", cfg.HandshakeInterval}, {"AcceptTimeout", cfg.AcceptTimeout},
 		{"Heartbeat", cfg.Heartbeat}, {"PeerTimeout", cfg.PeerTimeout}, {"DrainTimeout", cfg.DrainTimeout},
-		{"CrossingTimeout", cfg.CrossingTimeout},
 	} {
 		if d.value < 0 {
 			return invalid("%s is %v: it cannot be negative", d.field, d.value)
 		}
 	}
+	if err := CheckProvider(cfg.Provider); err != nil {
+		return fmt.Errorf("fabricrail: %w", err)
+	}
 	switch {
-	case cfg.Provider == "":
-		return invalid("Provider is empty: name one, such as tcp or shm (`fi_info -l` lists them)")
-	case len(cfg.Provider) > maxProvider:
-		return invalid("Provider %q has more than %d bytes", cfg.Provider, maxProvider)
 	case cfg.WriteDepth < 4 || cfg.WriteDepth > maxDepth:
 		return invalid("WriteDepth is %d: 4 to %d are possible", cfg.WriteDepth, maxDepth)
 	case cfg.Immediates < 2 || cfg.Immediates > maxDepth:

@@ -28,10 +28,9 @@ type conn struct {
 	owed    bool   // a grant
 	granted uint64 // immediates that the peer lets us send, in the connection's life
 	used    uint64
-	window  uint64    // the most that can be granted and not used
-	unsure  bool      // an operation may land yet
-	posted  bool      // an operation was
-	keys    *keyTable // of the peer, where the provider needs that
+	window  uint64 // the most that can be granted and not used
+	unsure  bool   // an operation may land yet
+	posted  bool   // an operation was
 
 	// Immediates and messages of the peer: how many it may have sent, of which it was told so many, and how many came.
 	offered, told, taken        uint64
@@ -120,12 +119,6 @@ func (r railEffects) Connect(id rail.PeerID, _ address, other half) error {
 	c.theirs, c.virtual, c.longest = other.tag, other.virtual, min(int(other.message), r.caps.MaxSend)
 	c.granted, c.window = uint64(other.immediates), uint64(other.immediates)
 	c.mayMessage, c.messageWindow = uint64(other.messages), uint64(other.messages)
-	if r.traits.keyTable {
-		var err error
-		if c.keys, err = openKeyTable(c.peer.name); err != nil {
-			return fmt.Errorf("%s: connect to %v: %w", r.name, c.peer, err)
-		}
-	}
 	c.signs.Watch(other.process, r.process)
 	return nil
 }

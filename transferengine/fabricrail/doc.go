@@ -1,5 +1,5 @@
-// Package fabricrail is a [rail.Rail] over libfabric: any of its providers of reliable datagrams that has remote writes with
-// data. docs/fabric.md says how far each goes.
+// Package fabricrail is a [rail.Rail] over libfabric: over tcp, which every machine has, or EFA ([Providers]). docs/fabric.md says
+// how far each goes.
 //
 // # Connections
 //
@@ -15,8 +15,8 @@
 // connection, so that the source is known also with providers that do not tell it, and what is late is known as such; where it
 // carries 4, the source is who the provider says it is. A provider with neither is refused.
 //
-// A write without bytes is posted without FI_DELIVERY_COMPLETE: nothing has to be in place, and shm of libfabric 1.17 would
-// never complete it. All others ask for it where the provider has it.
+// A write without bytes is posted without FI_DELIVERY_COMPLETE, because nothing has to be in place. All others ask for it where the
+// provider has it.
 //
 // # Flow
 //
@@ -30,28 +30,4 @@
 // Config.DrainTimeout and reported as flushed then. A peer that lives is told, by a farewell that follows its operations, and
 // its answer is awaited for as long: nothing lands any more then. As an endpoint serves all peers there is nothing of one
 // peer's that could be destroyed: of one that lives, and takes no turns within that time, what it had posted may still land.
-//
-// # shm
-//
-// shm takes spin locks in the memory of its peers. One that is held when its process is killed stays locked for ever, and
-// whoever wants it spins in C. So a call into shm that takes longer than Config.CrossingTimeout is broken off (watchdog.go), and
-// the rail makes none after it: every peer is lost, with an error that wraps [rail.ErrPeerGone] and says so. Close then leaves the
-// endpoint as it is, and those of its neighbours (below), and [Rail.StuckThreads] counts the thread.
-//
-// shm has nothing to sleep on either: peers ring a bell (bell.go).
-//
-// shm of libfabric 1.17 drops an operation that a peer's memory refuses without a word, so peers look at a table of keys first
-// (keytable.go). Deregistering memory while a peer writes to it loses that operation's completion.
-//
-// A peer whose operations did not all come back stays in the address vector, of 256 places: shm looks after them in the peer's
-// memory, and falls over it once that is unmapped.
-//
-// Its endpoints of one process point into one another's memory. That of a rail that is closed is kept until the other rails on
-// shm in the process have taken a turn, or are closed too (neighbours.go).
-//
-// # ofi_rxd
-//
-// ofi_rxd drops what a peer's memory refuses as well, and there is no table to look at: such an operation never completes. It
-// is not asked to read nothing, which would not complete either, and has no atomic operations, since its own end the process
-// (seen with libfabric 1.17).
 package fabricrail

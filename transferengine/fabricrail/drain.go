@@ -1,7 +1,6 @@
 package fabricrail
 
 import (
-	"errors"
 	"fmt"
 	"net"
 	"slices"
@@ -108,9 +107,7 @@ func (r *Rail) flush(c *conn) {
 
 // bury ends a connection and reports what is left to report.
 func (r *Rail) bury(c *conn) {
-	if err := c.release(); err != nil {
-		c.cause = errors.Join(c.cause, err)
-	}
+	c.signs.Close()
 	r.conns[c.tag.slot()] = nil
 	r.freeSlots = append(r.freeSlots, c.tag.slot())
 	r.room += r.cfg.perPeer()
@@ -118,9 +115,6 @@ func (r *Rail) bury(c *conn) {
 		delete(r.bySource, c.remote.addr)
 	}
 	c.remote.users--
-	if r.traits.keyTable && c.unsure {
-		c.remote.unsettled = true
-	}
 	r.part(c.remote)
 	if r.peers[c.id] == c {
 		delete(r.peers, c.id)
@@ -134,14 +128,6 @@ func (r *Rail) bury(c *conn) {
 // to our farewell does, which came after them.
 func (r *Rail) proven(c *conn) bool {
 	return !c.unsure && (r.traits.delivered || !c.posted || c.answered)
-}
-
-// release gives back what the connection has.
-func (c *conn) release() error {
-	c.signs.Close()
-	keys := c.keys
-	c.keys = nil
-	return keys.close()
 }
 
 // Disconnect implements [rail.Rail].
@@ -161,8 +147,8 @@ func (r *Rail) Disconnect(now time.Time, peer rail.PeerID) {
 	r.fail(c, cause, byeClosed)
 }
 
-// cutOff tells the peers that are there yet that the rail is being closed, as far as that goes without waiting. It hears first
-// who has left: shm would reach for the memory of an endpoint of this process that is closed.
+// cutOff tells the peers that are there yet that the rail is being closed, as far as that goes without waiting. It takes first
+// what has come, so that peers that have left are not told.
 func (r *Rail) cutOff() {
 	if r.handshake == nil {
 		return // it was never open

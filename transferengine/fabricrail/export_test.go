@@ -1,13 +1,14 @@
 package fabricrail
 
-import (
-	"time"
+// AddressOver is the rail's address if it had another provider.
+func (r *Rail) AddressOver(provider string) []byte {
+	a := r.self
+	a.provider = provider
+	return a.append(nil)
+}
 
-	"github.com/weftrdma/weft/fabric"
-)
-
-// Queue is the rail's.
-func (r *Rail) Queue() *fabric.CQ { return r.cq }
+// SleepWithoutDescriptor makes the rail sleep as one does whose provider has no descriptor.
+func (r *Rail) SleepWithoutDescriptor() { r.sleep.cq = nil }
 
 // Exhaust takes all buffers for messages, and gives them back.
 func (r *Rail) Exhaust() (release func()) {
@@ -15,9 +16,3 @@ func (r *Rail) Exhaust() (release func()) {
 	r.mailbox.free = nil
 	return func() { r.mailbox.free = append(r.mailbox.free, free...) }
 }
-
-// SleepFor has the rail look so seldom when it sleeps and nobody rings, also when it has something on its way.
-func (r *Rail) SleepFor(every time.Duration) { r.sleep.often, r.sleep.seldom = every, every }
-
-// Asleep tells whether the rail's sleeper wants to be rung for.
-func (r *Rail) Asleep() bool { return r.bell.word().Load() != 0 }

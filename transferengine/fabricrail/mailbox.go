@@ -3,13 +3,9 @@ package fabricrail
 import (
 	"errors"
 	"fmt"
-	"maps"
-	"os"
-	"time"
 
 	"github.com/weftrdma/weft/fabric"
 	"github.com/weftrdma/weft/internal/mem"
-	"github.com/weftrdma/weft/transferengine/rail"
 )
 
 // messageSize is the longest message, of whatever kind, in bytes.
@@ -28,9 +24,6 @@ type mailbox struct {
 	mr     *fabric.MR
 	free   []uint32 // sends
 	sends  [messageSends]send
-
-	lock    string // of the endpoint's segment, on shm
-	untaken int    // peers that have not mapped it and were called
 }
 
 // send is what is known of a message that is being sent.
@@ -44,12 +37,8 @@ type send struct {
 type remote struct {
 	addr  fabric.Addr
 	name  string
-	bell  *bell // where the provider needs that
-	users int   // connections
-	sends int   // messages on their way
-
-	unsettled   bool // shm may have operations on it yet, for which it follows the peer's memory
-	called, met bool // a message was tried, and one was taken: shm takes none before the peer has mapped our memory
+	users int // connections
+	sends int // messages on their way
 }
 
 func (m *mailbox) open(r *Rail) (err error) {
@@ -95,13 +84,8 @@ func (m *mailbox) buffer() (i uint32, b []byte, ok bool) {
 // post sends n bytes of the buffer that was just returned. False is back-pressure.
 func (m *mailbox) post(i uint32, n int, to *remote, c *conn) (sent bool, err error) {
 	s := &m.sends[i]
-	if !to.called {
-		to.called = true
-		m.await(1)
-	}
 	_, err = m.ep.Send([]fabric.Op{{ID: newWorkID(workSend, s.generation, i), Peer: to.addr, NumSeg: 1}},
 		[]fabric.Seg{m.mr.Seg(uint64(messageRecvs+i)*messageSize, uint64(n))})
-	to.bell.ring() // also for what was not sent: then the peer has to map our memory first
 	if errors.Is(err, fabric.ErrQueueFull) {
 		return false, nil
 	}
@@ -111,15 +95,8 @@ func (m *mailbox) post(i uint32, n int, to *remote, c *conn) (sent bool, err err
 	m.free = m.free[:len(m.free)-1]
 	s.to, s.conn = to, c
 	to.sends++
-	if !to.met {
-		to.met = true
-		m.await(-1)
-	}
 	return true, nil
 }
-
-// sending tells whether a message has not completed.
-func (m *mailbox) sending() bool { return len(m.free) < messageSends }
 
 // sent takes the completion of a send.
 func (m *mailbox) sent(id workID) (s send, ok bool) {
@@ -132,34 +109,6 @@ func (m *mailbox) sent(id workID) (s send, ok bool) {
 	m.free = append(m.free, i)
 	s.to.sends--
 	return s, true
-}
-
-// keptFor is how long a segment is kept after a process that has called somebody, who has not answered, has died.
-const keptFor = time.Minute
-
-// await counts those who were called and have yet to map our segment. If it is gone when they do, they fall over it (seen with
-// libfabric 1.17): so, as long as there are such, the lock's time lies ahead, and package fabric leaves a dead process's alone.
-func (m *mailbox) await(more int) {
-	before := m.untaken
-	if m.untaken += more; m.lock == "" || before > 0 && m.untaken > 0 {
-		return
-	}
-	until := time.Now()
-	if m.untaken > 0 {
-		until = until.Add(keptFor)
-	}
-	_ = os.Chtimes(m.lock, until, until) // nothing better can be done without
-}
-
-// forgetStrangers forgets those that are gone.
-func (r *Rail) forgetStrangers() {
-	maps.DeleteFunc(r.strangers, func(name string, _ struct{}) bool {
-		if isThere(name) {
-			return false
-		}
-		r.mailbox.await(-1)
-		return true
-	})
 }
 
 func (m *mailbox) close() error {
@@ -179,36 +128,20 @@ func (r *Rail) meet(a address) (*remote, error) {
 	if to := r.remotes[a.name]; to != nil {
 		return to, nil
 	}
-	to := &remote{name: a.name}
-	if r.traits.keyTable {
-		var err error
-		if to.bell, err = openBell(a.name); err != nil {
-			return nil, fmt.Errorf("%s: %v is not there: %w: %w", r.name, a, rail.ErrUnreachable, err)
-		}
-	}
 	addrs, err := r.av.Insert([]byte(a.name))
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("%s: insert %v: %w", r.name, a, explained(err)), to.bell.close())
+		return nil, fmt.Errorf("%s: insert %v: %w", r.name, a, err)
 	}
-	to.addr = addrs[0]
-	if _, called := r.strangers[a.name]; called {
-		to.called = true
-		delete(r.strangers, a.name)
-	}
+	to := &remote{addr: addrs[0], name: a.name}
 	r.remotes[a.name] = to
 	return to, nil
 }
 
 // part takes an endpoint out of the address vector that nobody uses any more.
 func (r *Rail) part(to *remote) {
-	if to.users > 0 || to.sends > 0 || to.unsettled || r.remotes[to.name] != to {
+	if to.users > 0 || to.sends > 0 || r.remotes[to.name] != to {
 		return
 	}
 	delete(r.remotes, to.name)
-	if to.called && !to.met && r.traits.keyTable {
-		r.forgetStrangers()
-		r.strangers[to.name] = struct{}{}
-	}
 	_ = r.av.Remove(to.addr) // one that stays takes a place there and does no harm
-	_ = to.bell.close()
 }

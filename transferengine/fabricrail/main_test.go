@@ -8,8 +8,8 @@ import (
 
 // children are the parts that processes of these tests play.
 var children = rdmatest.Children{
-	"conformance peer": conformancePeer, "conformance survivor": conformanceSurvivor,
-	"closers": closers, "writer": writer, "caller": caller,
+	"conformance peer": conformancePeer,
+	"closers":          closers, "writer": writer, "caller": caller,
 	"called": called, "bench": playBench, "bench peer": playBenchPeer,
 }
 

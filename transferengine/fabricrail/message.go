@@ -41,7 +41,7 @@ func (r *Rail) say(c *conn, kind controlKind, value uint64, data []byte) bool {
 	}
 	sent, err := r.mailbox.post(i, n, c.remote, of)
 	if err != nil {
-		r.fail(c, fmt.Errorf("%s: message to %v: %w: %w", r.name, c.peer, rail.ErrPeerGone, explained(err)), 0)
+		r.fail(c, fmt.Errorf("%s: message to %v: %w: %w", r.name, c.peer, rail.ErrPeerGone, err), 0)
 		return false
 	}
 	if sent {
@@ -106,7 +106,7 @@ func (r *Rail) message(id workID, x *fabric.Completion) {
 		}
 	}
 	if err := r.mailbox.receive(i); err != nil {
-		r.failAll(fmt.Errorf("%s: post a receive: %w: %w", r.name, rail.ErrPeerGone, explained(err)))
+		r.failAll(fmt.Errorf("%s: post a receive: %w: %w", r.name, rail.ErrPeerGone, err))
 	}
 }
 

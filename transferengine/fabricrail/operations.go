@@ -63,9 +63,6 @@ func (o *operations) id(place uint32) uint64 {
 	return newWorkID(workOperation, o.table[place].generation, place)
 }
 
-// flying tells whether there are any.
-func (o *operations) flying() bool { return len(o.free) < len(o.table) }
-
 // find returns the operation of a completion, nil if it was given up.
 func (o *operations) find(id workID) *operation {
 	if int(id.place()) >= len(o.table) {

@@ -25,7 +25,7 @@ func (r *Rail) Post(peer rail.PeerID, ops []rail.Op) (n int, err error) {
 		var run, accepted int
 		run, err = r.prepare(c, ops[n:])
 		if run == 0 {
-			if err != nil || !r.decided(c, &ops[n]) {
+			if err != nil || !r.refused(c, &ops[n]) {
 				break
 			}
 			n++
@@ -67,7 +67,7 @@ func (r *Rail) prepare(c *conn, ops []rail.Op) (n int, err error) {
 	limit := min(len(ops), r.allowance(c), r.cfg.WriteDepth-c.flying)
 	for i := range ops[:max(limit, 0)] {
 		o := &ops[i]
-		if err = r.check(o); err != nil || o.Kind != ops[0].Kind || !r.askable(c, o) {
+		if err = r.check(o); err != nil || o.Kind != ops[0].Kind || !c.permits(o) {
 			break
 		}
 		if o.HasImm {
@@ -87,24 +87,15 @@ func (r *Rail) prepare(c *conn, ops []rail.Op) (n int, err error) {
 	return len(r.ops), err
 }
 
-// askable tells whether an operation is the provider's to do.
-func (r *Rail) askable(c *conn, o *rail.Op) bool {
-	return c.permits(o) && (o.Length > 0 || o.Kind != rail.Read || !r.traits.fullReads)
-}
-
-// decided ends an operation that was not prepared, if that is because the provider is not to be asked: the peer's key does not
-// permit it, or there is nothing to do.
-func (r *Rail) decided(c *conn, o *rail.Op) bool {
-	if r.allowance(c) == 0 || r.askable(c, o) {
+// refused ends an operation that was not prepared, if that is because the peer's key does not permit it.
+func (r *Rail) refused(c *conn, o *rail.Op) bool {
+	if r.allowance(c) == 0 || c.permits(o) {
 		return false
 	}
 	c.sent++
-	e := rail.Event{Kind: rail.Completed, Peer: c.id, Token: o.Token}
-	if !c.permits(o) {
-		e.Err = fmt.Errorf("%s: operation of kind %d on %v: %w: the key %#x does not permit it", r.name, o.Kind, c.peer,
-			rail.ErrAccess, o.RemoteKey)
-	}
-	r.outbox.Emit(e)
+	r.outbox.Emit(rail.Event{Kind: rail.Completed, Peer: c.id, Token: o.Token,
+		Err: fmt.Errorf("%s: operation of kind %d on %v: %w: the key %#x does not permit it", r.name, o.Kind, c.peer,
+			rail.ErrAccess, o.RemoteKey)})
 	return true
 }
 
@@ -121,7 +112,7 @@ func (r *Rail) operation(c *conn, o *rail.Op) fabric.Op {
 	}
 	if o.Length > 0 {
 		op.NumSeg = 1
-		// A write without bytes has nothing to deliver, and shm of libfabric 1.17 would never complete it.
+		// A write without bytes has nothing to deliver.
 		if o.Kind == rail.Write && r.traits.delivered {
 			op.Flags |= fabric.FlagDeliveryComplete
 		}
@@ -161,7 +152,6 @@ func (r *Rail) postRun(c *conn, ops []rail.Op) (accepted int, err error) {
 		r.ops[i].ID = r.operations.id(r.operations.add(c, ops[i].Token))
 	}
 	accepted, err = post(r.ops, r.segs)
-	c.remote.bell.ring()
 	if errors.Is(err, syscall.EINVAL) && accepted == 0 && len(ops) > 1 {
 		accepted, err = r.postSingly(post) // the binding has refused all for one of them
 	}
@@ -207,7 +197,7 @@ func (r *Rail) postError(c *conn, err error) error {
 	case errors.Is(err, syscall.EINVAL):
 		return fmt.Errorf("%s: post to %v: %w", r.name, c.peer, err)
 	}
-	err = fmt.Errorf("%s: post to %v: %w: %w", r.name, c.peer, rail.ErrPeerGone, explained(err))
+	err = fmt.Errorf("%s: post to %v: %w: %w", r.name, c.peer, rail.ErrPeerGone, err)
 	r.touched = true
 	r.lost(c, err)
 	return err
@@ -238,7 +228,6 @@ func (r *Rail) postAtomic(c *conn, o *rail.Op) (accepted int, err error) {
 		segs, post = []fabric.Seg{first, second, result}, r.ep.CompareAtomic
 	}
 	accepted, err = post([]fabric.AtomicOp{op}, segs)
-	c.remote.bell.ring()
 	if accepted == 0 {
 		r.operations.remove(place)
 	} else {

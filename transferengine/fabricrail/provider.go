@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -11,25 +12,44 @@ import (
 	"github.com/weftrdma/weft/transferengine/rail"
 )
 
+// providers is what [Providers] lists. Others offer the same calls and do not keep what the rail has to promise. A process of shm
+// that is killed leaves locks in its peers' memory taken, and their calls never return. Operations of ofi_rxd that a peer refuses
+// never complete. verbs;ofi_rxm has no room for a tag beside an immediate. Rails over sockets do not come up.
+var providers = [...]string{"tcp", "efa"}
+
+// Providers lists the providers that a rail can use, of which a machine may have some.
+func Providers() []string { return slices.Clone(providers[:]) }
+
+// CheckProvider refuses a provider that is not one of [Providers], with an error that says what to use instead and wraps EINVAL.
+func CheckProvider(name string) error {
+	usable := strings.Join(providers[:], ", ")
+	switch {
+	case slices.Contains(providers[:], name):
+		return nil
+	case name == "":
+		return fmt.Errorf("no provider is named: there are %s: %w", usable, syscall.EINVAL)
+	case name == "shm":
+		return fmt.Errorf("libfabric's shm cannot be a rail, because a process that is killed leaves locks in its peers' memory taken: "+
+			"use tcp, which reaches processes of the same host too, until a rail shm of Weft's own comes: %w", syscall.EINVAL)
+	case strings.HasPrefix(name, "verbs"):
+		return fmt.Errorf("provider %q cannot be a rail: use the RDMA device itself, by package verbsrail (--rail verbs:DEVICE): %w",
+			name, syscall.EINVAL)
+	}
+	return fmt.Errorf("provider %q cannot be a rail: there are %s: %w", name, usable, syscall.EINVAL)
+}
+
 // traits are how a provider does what not all do alike.
 type traits struct {
 	virtual   bool // peers name memory by its addresses
 	delivered bool // it has FI_DELIVERY_COMPLETE
 	tagged    bool // 8 bytes of data come with a write: room for a tag beside the immediate
 	source    bool // it tells who wrote
-	keyTable  bool // it must not be asked for what a peer's memory refuses
 	atomics   bool // it has atomic operations
-	fullReads bool // it must not be asked to read nothing: that never completes
 }
 
 // choose asks for what the provider offers, and says in caps and traits what that is.
 func (r *Rail) choose() (*fabric.Info, error) {
 	hints := fabric.Hints{Provider: r.cfg.Provider, Node: r.cfg.Node, Service: r.cfg.Service, Domain: r.cfg.Domain}
-	shm, rxd := r.cfg.Provider == "shm", strings.HasSuffix(r.cfg.Provider, "ofi_rxd")
-	if shm {
-		// Without an order shm writes small operations into the peer's memory by itself, whatever the key says.
-		hints.MsgOrder = fabric.OrderWAW
-	}
 	const needed = fabric.CapMsg | fabric.CapRMA
 	var infos []*fabric.Info
 	var err error
@@ -46,16 +66,11 @@ func (r *Rail) choose() (*fabric.Info, error) {
 	hints.TxOpFlags = fabric.FlagDeliveryComplete
 	_, err = fabric.GetInfo(hints)
 	r.traits = traits{
-		virtual: info.MRMode&fabric.MRVirtAddr != 0,
-		// shm takes one operation with FI_DELIVERY_COMPLETE at a time, until the peer looks: without, it completes when it is in
-		// the peer's queue, which the peer empties in order.
-		delivered: err == nil && !shm,
+		virtual:   info.MRMode&fabric.MRVirtAddr != 0,
+		delivered: err == nil,
 		tagged:    info.CQDataSize >= 8,
 		source:    info.Caps&fabric.CapSource != 0 && !strings.Contains(info.Provider, "ofi_rxm"),
-		keyTable:  shm,
-		// Atomic operations of ofi_rxd end the process (seen with libfabric 1.17).
-		atomics:   info.Caps&fabric.CapAtomic != 0 && !rxd,
-		fullReads: rxd,
+		atomics:   info.Caps&fabric.CapAtomic != 0,
 	}
 	return info, r.describe(info)
 }
@@ -84,9 +99,6 @@ func (r *Rail) describe(info *fabric.Info) error {
 	}
 	if r.traits.delivered {
 		r.caps.Completion = rail.Delivered
-	}
-	if r.traits.keyTable {
-		r.caps.DeathWithin += r.cfg.CrossingTimeout // of the call that meets what a dead peer has locked
 	}
 	return nil
 }

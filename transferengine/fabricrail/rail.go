@@ -6,7 +6,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"maps"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -54,7 +53,6 @@ type Rail struct {
 	touched     bool    // since the last turn
 	starved     bool    // Post took less than it could, for this turn had its share
 	owed        []*conn // whose peers are to be granted something
-	writers     []*conn // whose peers have written, where they are to be rung for
 	outbox      outbox.Outbox
 	vigil       liveness.Vigil
 	completions [64]fabric.Completion
@@ -63,18 +61,11 @@ type Rail struct {
 	ops         []fabric.Op
 	segs        []fabric.Seg
 
-	sleep    sleeper
-	watchdog watchdog
-	failed   error // of the last look at the queue
+	sleep  sleeper
+	failed error // of the last look at the queue
 
 	registering sync.Mutex
 	keyCount    atomic.Uint32 // of registrations, see newKey
-	keys        *keyTable     // for peers to look at, where the provider needs that
-	bell        *bell         // for peers to ring, likewise
-
-	strangers map[string]struct{} // endpoints that are not in the address vector any more and never took a message, on shm
-	neighbour *neighbour          // what this process's other rails know of this one, on shm
-	leftovers error               // of closing endpoints of neighbours
 }
 
 var (
@@ -88,7 +79,7 @@ func (cfg Config) Open(incarnation rail.Incarnation) (rail.Rail, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
-	r := &Rail{cfg: cfg, name: "fabric:" + cfg.Provider, remotes: make(map[string]*remote), strangers: make(map[string]struct{}),
+	r := &Rail{cfg: cfg, name: "fabric:" + cfg.Provider, remotes: make(map[string]*remote),
 		peers: make(map[rail.PeerID]*conn), bySource: make(map[fabric.Addr]*conn),
 		ops: make([]fabric.Op, 0, maxPosted), segs: make([]fabric.Seg, 0, maxPosted),
 		room: cfg.CompletionDepth - ownCompletions}
@@ -120,19 +111,6 @@ func (r *Rail) setUp(incarnation rail.Incarnation) (err error) {
 		return fmt.Errorf("the endpoint's name has %d bytes, more than %d", len(name), maxName)
 	}
 	r.self = address{provider: info.Provider, name: string(name), text: nameText(name), key: random() | 1}
-	if r.traits.keyTable {
-		if err := r.watchdog.start(r.domain, r.cfg.CrossingTimeout); err != nil {
-			return err
-		}
-		if r.keys, err = createKeyTable(string(name)); err != nil {
-			return err
-		}
-		if r.bell, err = createBell(string(name)); err != nil {
-			return err
-		}
-		r.mailbox.lock = r.keys.lock()
-		r.neighbour = neighbours.enter(string(name))
-	}
 	if err := r.mailbox.open(r); err != nil {
 		return err
 	}
@@ -161,20 +139,24 @@ func (r *Rail) openEndpoint(info *fabric.Info) (err error) {
 	if r.av, err = r.domain.OpenAV(fabric.AVConfig{}); err != nil {
 		return err
 	}
-	if r.cq, err = openCQ(r.domain, r.cfg.CompletionDepth); err != nil {
+	if err = r.openCQ(); err != nil {
 		return err
 	}
-	r.sleep.open()
 	r.ep, err = r.domain.OpenEndpoint(info, fabric.EndpointConfig{AV: r.av, TxCQ: r.cq, RxCQ: r.cq})
 	return err
 }
 
 // openCQ makes a queue with a descriptor, where the provider has one.
-func openCQ(d *fabric.Domain, depth int) (*fabric.CQ, error) {
-	if cq, err := d.OpenCQ(fabric.CQConfig{Depth: depth, Wait: fabric.WaitFD}); err == nil {
-		return cq, nil
+func (r *Rail) openCQ() (err error) {
+	cfg := fabric.CQConfig{Depth: r.cfg.CompletionDepth, Wait: fabric.WaitFD}
+	if r.cq, err = r.domain.OpenCQ(cfg); err == nil {
+		r.sleep.open(r.cq)
+		return nil
 	}
-	return d.OpenCQ(fabric.CQConfig{Depth: depth})
+	cfg.Wait = fabric.WaitNone
+	r.cq, err = r.domain.OpenCQ(cfg)
+	r.sleep.open(nil)
+	return err
 }
 
 func random() uint64 {
@@ -186,56 +168,6 @@ func random() uint64 {
 // free gives everything back. It is also what Open does with what it made before an error.
 func (r *Rail) free() error {
 	r.cutOff()
-	if r.neighbour != nil {
-		for _, n := range neighbours.others(r.neighbour) {
-			if r.removeNeighbour(n) != nil {
-				break
-			}
-		}
-	}
-	r.watchdog.stop()
-	if r.watchdog.stuck() {
-		// The call that was broken off has left locks of the endpoint's, and of what it stands on: nothing of it can be closed,
-		// nor any neighbour's endpoint, to which it may point.
-		return r.leftovers
-	}
-	awaited := r.awaited()
-	err := errors.Join(r.keys.close(), r.bell.close()) // nobody finds the rail from here on
-	if awaited {
-		return errors.Join(r.leftovers, err, neighbours.leave(r.neighbour, func() error { return nil }))
-	}
-	if r.neighbour != nil {
-		return errors.Join(r.leftovers, err, neighbours.leave(r.neighbour, r.closeEndpoint))
-	}
-	return errors.Join(err, r.closeEndpoint())
-}
-
-// awaited tells whether a process that was called has yet to take the first message, which has shm map the caller's memory: if
-// that is gone, it falls over it. Then the endpoint stays as it is, and goes some time after the process has ended, when an
-// endpoint is opened on this machine.
-func (r *Rail) awaited() bool {
-	if r.neighbour == nil {
-		return false
-	}
-	called := maps.Clone(r.strangers)
-	for name, to := range r.remotes {
-		if to.called && !to.met {
-			called[name] = struct{}{}
-		}
-	}
-	for _, n := range neighbours.others(nil) {
-		delete(called, n.name) // whose turn is waited for anyway
-	}
-	for name := range called {
-		if isThere(name) {
-			return true
-		}
-	}
-	return false
-}
-
-// closeEndpoint closes the endpoint and what it stands on.
-func (r *Rail) closeEndpoint() error {
 	var errs []error
 	closeIt := func(c interface{ Close() error }, there bool) {
 		if there {
@@ -243,12 +175,9 @@ func (r *Rail) closeEndpoint() error {
 		}
 	}
 	closeIt(r.ep, r.ep != nil)
-	for _, to := range r.remotes {
-		errs = append(errs, to.bell.close())
-	}
 	for _, c := range r.conns {
 		if c != nil {
-			errs = append(errs, c.release())
+			c.signs.Close()
 		}
 	}
 	errs = append(errs, r.mailbox.close(), r.operations.close())
@@ -282,7 +211,7 @@ func (r *Rail) Arm() (ready bool) {
 	if r.busy() {
 		return true
 	}
-	r.sleep.arm(r.lookEvery(), r.cq)
+	r.sleep.arm(len(r.peers) > 0)
 	return false
 }
 
@@ -303,4 +232,4 @@ func (r *Rail) Spin(limit time.Duration, call *atomic.Uint64, was uint64) (ready
 }
 
 // Wait implements [rail.Rail].
-func (r *Rail) Wait(ctx context.Context) error { return r.sleep.wait(ctx, r.cq, r.bell.word()) }
+func (r *Rail) Wait(ctx context.Context) error { return r.sleep.wait(ctx) }

@@ -1,6 +1,7 @@
 package fabricrail_test
 
 import (
+	"context"
 	"errors"
 	"runtime"
 	"syscall"
@@ -18,15 +19,8 @@ import (
 
 const patience = 20 * time.Second
 
-var providers = []string{"tcp;ofi_rxm", "shm"}
-
-// eachProvider runs a test with every provider that needs no device.
-func eachProvider(t *testing.T, test func(t *testing.T, provider string)) {
-	rdmatest.Require(t, rdmatest.Fabric)
-	for _, provider := range providers {
-		t.Run(provider, func(t *testing.T) { test(t, provider) })
-	}
-}
+// local is a rail on this machine, over the provider that needs no device.
+func local() fabricrail.Config { return fabricrail.Config{Provider: "tcp", Node: "127.0.0.1"} }
 
 // end is a rail that takes turns.
 type end struct {
@@ -80,11 +74,9 @@ func (e *end) connect(to *end) rail.PeerID {
 // TestRailsOfDifferentProvidersRefuse each other and name both.
 func TestRailsOfDifferentProvidersRefuse(t *testing.T) {
 	rdmatest.Require(t, rdmatest.Fabric)
-	a, b := open(t, local("tcp"), 1), open(t, local("shm"), 2)
-	_, err := a.rail.Connect(time.Now(), b.rail.Address(), time.Now().Add(patience))
-	require.ErrorContains(t, err, "fabric:tcp;ofi_rxm: the peer's rail is fabric:shm at fi_shm://")
-	_, err = b.rail.Connect(time.Now(), a.rail.Address(), time.Now().Add(patience))
-	require.ErrorContains(t, err, "fabric:shm: the peer's rail is fabric:tcp;ofi_rxm at 127.0.0.1:")
+	a := open(t, local(), 1)
+	_, err := a.rail.Connect(time.Now(), a.fabric().AddressOver("efa"), time.Now().Add(patience))
+	require.ErrorContains(t, err, "fabric:tcp;ofi_rxm: the peer's rail is fabric:efa at 127.0.0.1:")
 	_, err = a.rail.Connect(time.Now(), []byte("nonsense"), time.Now().Add(patience))
 	require.ErrorContains(t, err, "rail address")
 }
@@ -92,55 +84,57 @@ func TestRailsOfDifferentProvidersRefuse(t *testing.T) {
 // TestPortIsTheOneAskedFor: an address like 127.0.0.1:17471 is where the rail is found.
 func TestPortIsTheOneAskedFor(t *testing.T) {
 	rdmatest.Require(t, rdmatest.Fabric)
-	cfg := local("tcp")
+	cfg := local()
 	cfg.Service = "17471"
-	a, b := open(t, cfg, 1), open(t, local("tcp"), 2)
+	a, b := open(t, cfg, 1), open(t, local(), 2)
 	id := b.connect(a)
 	require.Equal(t, "127.0.0.1:17471", b.rail.Peer(id).Name)
 }
 
 // TestThirtyTwoInATurn: one peer does not keep the others waiting.
 func TestThirtyTwoInATurn(t *testing.T) {
-	eachProvider(t, func(t *testing.T, provider string) {
-		a, b := open(t, local(provider), 1), open(t, local(provider), 2)
-		to := a.connect(b)
-		memory := make([]byte, 64)
-		keys, err := b.rail.Register(memory, rail.RemoteWrite)
-		require.NoError(t, err)
-		defer func() { require.NoError(t, keys.Close()) }()
-		ops := make([]rail.Op, 100)
-		for i := range ops {
-			ops[i] = rail.Op{Kind: rail.Write, RemoteAddr: mem.Addr(memory), RemoteKey: keys.RemoteKey()}
-		}
-		require.Equal(t, 32, a.rail.Caps().MaxBatch)
-		n, err := a.rail.Post(to, ops)
-		require.NoError(t, err)
-		require.Equal(t, 32, n)
-		require.True(t, a.rail.Arm(), "the next turn takes more")
-		n, err = a.rail.Post(to, ops)
-		require.NoError(t, err)
-		require.Zero(t, n)
-		for range 32 {
-			await(rail.Completed, a, b)
-		}
-		n, err = a.rail.Post(to, ops[:5])
-		require.NoError(t, err)
-		require.Equal(t, 5, n)
-		for range 5 {
-			require.NoError(t, await(rail.Completed, a, b).Err)
-		}
-	})
+	rdmatest.Require(t, rdmatest.Fabric)
+	a, b := open(t, local(), 1), open(t, local(), 2)
+	to := a.connect(b)
+	memory := make([]byte, 64)
+	keys, err := b.rail.Register(memory, rail.RemoteWrite)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, keys.Close()) }()
+	ops := make([]rail.Op, 100)
+	for i := range ops {
+		ops[i] = rail.Op{Kind: rail.Write, RemoteAddr: mem.Addr(memory), RemoteKey: keys.RemoteKey()}
+	}
+	require.Equal(t, 32, a.rail.Caps().MaxBatch)
+	n, err := a.rail.Post(to, ops)
+	require.NoError(t, err)
+	require.Equal(t, 32, n)
+	require.True(t, a.rail.Arm(), "the next turn takes more")
+	n, err = a.rail.Post(to, ops)
+	require.NoError(t, err)
+	require.Zero(t, n)
+	for range 32 {
+		await(rail.Completed, a, b)
+	}
+	n, err = a.rail.Post(to, ops[:5])
+	require.NoError(t, err)
+	require.Equal(t, 5, n)
+	for range 5 {
+		require.NoError(t, await(rail.Completed, a, b).Err)
+	}
 }
 
 func TestConfigIsChecked(t *testing.T) {
 	for text, cfg := range map[string]fabricrail.Config{
-		"Provider is empty":              {},
-		"has more than 32 bytes":         {Provider: "012345678901234567890123456789012"},
-		"WriteDepth is 3":                {Provider: "tcp", WriteDepth: 3},
-		"Immediates is 1":                {Provider: "tcp", Immediates: 1},
-		"Heartbeat is -1s":               {Provider: "tcp", Heartbeat: -time.Second},
-		"less than three times":          {Provider: "tcp", Heartbeat: 4 * time.Second},
-		"no room for one peer: 832 are ": {Provider: "tcp", CompletionDepth: 831},
+		"no provider is named: there are tcp, efa": {},
+		"use tcp, ":           {Provider: "shm"},
+		"--rail verbs:DEVICE": {Provider: "verbs;ofi_rxd"},
+		`"sockets" cannot be a rail: there are tcp, efa`: {Provider: "sockets"},
+		`"TCP" cannot be a rail`:                         {Provider: "TCP"},
+		"WriteDepth is 3":                                {Provider: "tcp", WriteDepth: 3},
+		"Immediates is 1":                                {Provider: "tcp", Immediates: 1},
+		"Heartbeat is -1s":                               {Provider: "tcp", Heartbeat: -time.Second},
+		"less than three times":                          {Provider: "tcp", Heartbeat: 4 * time.Second},
+		"no room for one peer: 832 are ":                 {Provider: "tcp", CompletionDepth: 831},
 	} {
 		_, err := cfg.Open(rail.Incarnation{})
 		require.ErrorIs(t, err, syscall.EINVAL)
@@ -148,9 +142,43 @@ func TestConfigIsChecked(t *testing.T) {
 	}
 }
 
+// TestProviderThatIsNotThere is of EFA, which no machine of these tests has.
 func TestProviderThatIsNotThere(t *testing.T) {
-	_, err := fabricrail.Config{Provider: "no_such"}.Open(rail.Incarnation{})
+	_, err := fabricrail.Config{Provider: "efa"}.Open(rail.Incarnation{})
 	require.True(t, errors.Is(err, fabric.ErrNoProvider) || errors.Is(err, fabric.ErrNoLibrary) ||
 		errors.Is(err, errors.ErrUnsupported), "%v", err)
-	require.ErrorContains(t, err, "fabric:no_such: ")
+	require.ErrorContains(t, err, "fabric:efa: ")
+}
+
+// TestSleepWithoutDescriptor: a rail whose provider has nothing to sleep on is given a turn after a millisecond while it has peers,
+// and after 20 otherwise.
+func TestSleepWithoutDescriptor(t *testing.T) {
+	rdmatest.Require(t, rdmatest.Fabric)
+	a, b := open(t, local(), 1), open(t, local(), 2)
+	a.fabric().SleepWithoutDescriptor()
+	wait := func(ctx context.Context) (took time.Duration, err error) {
+		start := time.Now()
+		err = a.rail.Wait(ctx)
+		return time.Since(start), err
+	}
+	for a.rail.Arm() {
+		a.turn()
+	}
+	took, err := wait(t.Context())
+	require.NoError(t, err)
+	require.GreaterOrEqual(t, took, 20*time.Millisecond, "it has no peers")
+	a.connect(b)
+	for range 3 {
+		for a.rail.Arm() {
+			a.turn()
+		}
+		took, err = wait(t.Context())
+		require.NoError(t, err)
+		require.GreaterOrEqual(t, took, time.Millisecond)
+	}
+	ctx, cancel := context.WithCancelCause(t.Context())
+	enough := errors.New("enough")
+	cancel(enough)
+	_, err = wait(ctx)
+	require.ErrorIs(t, err, enough)
 }

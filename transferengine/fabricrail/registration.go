@@ -53,9 +53,6 @@ func (c *conn) permits(o *rail.Op) bool {
 	if c.virtual {
 		return true
 	}
-	if c.keys != nil && !c.keys.covers(o.RemoteKey, c.remoteAddr(o.RemoteAddr, o.RemoteKey), o.Length) {
-		return false
-	}
 	switch o.Kind {
 	case rail.Write:
 		return o.RemoteKey&keyWritable != 0
@@ -91,18 +88,10 @@ func (r *Rail) Register(memory []byte, access rail.Access) (rail.Registration, e
 		return nil, fmt.Errorf("%s: %w", r.name, err)
 	}
 	reg := &registration{rail: r, mr: mr}
-	if err := reg.life.Init("registration", &r.life, reg.free); err != nil {
-		return nil, errors.Join(err, reg.free())
+	if err := reg.life.Init("registration", &r.life, mr.Close); err != nil {
+		return nil, errors.Join(err, mr.Close())
 	}
 	return reg, nil
-}
-
-// free makes the memory unknown, to peers first.
-func (g *registration) free() error {
-	if g.rail.keys != nil {
-		g.rail.keys.remove(g.mr.RKey())
-	}
-	return g.mr.Close()
 }
 
 // register tries other keys where one is in use.
@@ -118,12 +107,7 @@ func (r *Rail) register(memory []byte, cfg fabric.MRConfig) (mr *fabric.MR, err 
 		if mr, err = r.domain.RegMR(memory, cfg); errors.Is(err, fabric.ENoKey) && !r.traits.virtual {
 			continue
 		}
-		if err != nil || r.keys == nil || r.keys.add(mr) {
-			return mr, err
-		}
-		if err = mr.Close(); err != nil {
-			return nil, err
-		}
+		return mr, err
 	}
 	return nil, fmt.Errorf("%d registrations are all there can be: %w", keyNumbers, syscall.ENOSPC)
 }

@@ -2,69 +2,70 @@ package fabricrail
 
 import (
 	"context"
-	"sync/atomic"
 	"time"
 
 	"github.com/weftrdma/weft/fabric"
 )
 
-// How often a sleeper looks where the provider has nothing to wait for. With peers that do not ring, or with something on its way
-// whose completion nobody rings for, often. Otherwise only for what came in between a look and the sleep, for rings that a peer
-// that was killed owed, and for somebody who calls.
+// How often a rail without a descriptor to sleep on is given a turn: with peers, and without.
 const (
 	lookOften  = time.Millisecond
 	lookSeldom = 20 * time.Millisecond
 )
 
-// lookEvery is how often to look.
-func (r *Rail) lookEvery() time.Duration {
-	waits := r.operations.flying() || r.mailbox.sending()
-	if len(r.peers) > 0 && (r.bell == nil || waits) {
-		return r.sleep.often
-	}
-	return r.sleep.seldom
-}
-
-// sleeper is what Arm and Wait do: it waits for the queue's descriptor, or for the bell and looks now and then.
+// sleeper is what Arm and Wait do: it waits for the queue's descriptor, or where the provider has none, for a while.
 type sleeper struct {
-	often  time.Duration
-	seldom time.Duration
-	asked  chan time.Duration // by Arm: how often to look
-	every  atomic.Int64       // how often whoever waits does; 0 while nobody does
+	cq    *fabric.CQ         // nil without a descriptor
+	asked chan time.Duration // by Arm: how long to sleep at most
 }
 
-func (s *sleeper) open() {
-	s.often, s.seldom, s.asked = lookOften, lookSeldom, make(chan time.Duration, 1)
-}
+func (s *sleeper) open(cq *fabric.CQ) { s.cq, s.asked = cq, make(chan time.Duration, 1) }
 
 // arm asks for a notification.
-func (s *sleeper) arm(every time.Duration, cq *fabric.CQ) {
+func (s *sleeper) arm(peers bool) {
 	select {
-	case <-s.asked: // by the last one, whom nobody heard
+	case <-s.asked: // by the last Arm, for which nobody has waited
 	default:
 	}
-	s.asked <- every
-	if time.Duration(s.every.Load()) > every {
-		cq.Ring()
+	if peers {
+		s.asked <- lookOften
+	} else {
+		s.asked <- lookSeldom
 	}
 }
 
 // wait blocks until a notification that arm asked for.
-func (s *sleeper) wait(ctx context.Context, cq *fabric.CQ, bell *atomic.Uint32) error {
+func (s *sleeper) wait(ctx context.Context) error {
 	for {
 		select {
 		case <-ctx.Done():
 			return context.Cause(ctx)
-		case every := <-s.asked:
-			s.every.Store(int64(every))
-			if len(s.asked) > 0 {
-				continue // to be asked more often
+		case limit := <-s.asked:
+			if s.cq == nil {
+				return s.nap(ctx, limit)
 			}
-			err := cq.Await(ctx, every, bell)
-			s.every.Store(0)
-			if err != nil || len(s.asked) == 0 {
+			if err := s.cq.Await(ctx); err != nil || len(s.asked) == 0 {
 				return err
 			}
+		}
+	}
+}
+
+// nap returns after limit, or sooner if a later Arm asks for less.
+func (s *sleeper) nap(ctx context.Context, limit time.Duration) error {
+	timer := time.NewTimer(limit)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case other := <-s.asked:
+			if other < limit {
+				limit = other
+				timer.Reset(limit)
+			}
+		case <-timer.C:
+			return nil
 		}
 	}
 }

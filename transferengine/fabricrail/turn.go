@@ -29,9 +29,7 @@ func (r *Rail) Connect(now time.Time, to []byte, deadline time.Time) (rail.PeerI
 func (r *Rail) Turn(now time.Time, events []rail.Event) (n int, next time.Time) {
 	r.begin(now, events)
 	watching := r.vigil.Due(now)
-	leaving := r.neighbour != nil && r.neighbour.leaving.Load()
-	more := r.poll(watching || leaving)
-	r.ringWriters()
+	more := r.poll(watching)
 	r.payGrants()
 	r.handshake.Turn(now)
 	if watching {
@@ -41,42 +39,10 @@ func (r *Rail) Turn(now time.Time, events []rail.Event) (n int, next time.Time) 
 	if len(r.owed) > 0 {
 		next = liveness.Earlier(next, now.Add(time.Millisecond))
 	}
-	if r.ringAwaited() {
-		next = liveness.Earlier(next, now.Add(ringAgain))
-	}
 	if more {
 		next = now
-	} else if leaving {
-		r.partFromDeparted()
 	}
 	return r.outbox.End(), next
-}
-
-// ringWriters rings those whose writes were just taken: shm completes a long one at its initiator once the target has copied it, and
-// tells nobody who sleeps there.
-func (r *Rail) ringWriters() {
-	for i, c := range r.writers {
-		c.remote.bell.ring()
-		r.writers[i] = nil
-	}
-	r.writers = r.writers[:0]
-}
-
-// ringAgain is how often peers are rung that have operations of ours to take.
-const ringAgain = 5 * time.Millisecond
-
-// ringAwaited rings peers that operations in flight wait for: shm without process_vm_readv copies a long one in several looks of
-// both ends. It returns false if there are none.
-func (r *Rail) ringAwaited() (any bool) {
-	if r.bell == nil || !r.operations.flying() {
-		return false
-	}
-	for _, c := range r.conns {
-		if c != nil && c.flying > 0 {
-			c.remote.bell.ring()
-		}
-	}
-	return true
 }
 
 // touch notes that something was done between two turns, which may be due sooner than what the last turn said.
@@ -115,7 +81,7 @@ func (r *Rail) poll(thorough bool) (more bool) {
 				n, err = r.cq.Poll(r.completions[:])
 			}
 			if err != nil {
-				r.failAll(fmt.Errorf("%s: %w: %w", r.name, rail.ErrPeerGone, explained(err)))
+				r.failAll(fmt.Errorf("%s: %w: %w", r.name, rail.ErrPeerGone, err))
 				return false
 			}
 			if r.took(n); n == 0 {
@@ -194,9 +160,6 @@ func (r *Rail) immediate(x *fabric.Completion) {
 	}
 	r.heard(c)
 	c.taken++
-	if r.bell != nil && (len(r.writers) == 0 || r.writers[len(r.writers)-1] != c) {
-		r.writers = append(r.writers, c)
-	}
 	if c.state == connUp {
 		c.offered++
 		r.outbox.Emit(rail.Event{Kind: rail.Immediate, Peer: c.id, Imm: uint32(x.Data)})

@@ -112,13 +112,6 @@ type Spinner interface {
 	Spin(limit time.Duration, call *atomic.Uint64, was uint64) (ready bool)
 }
 
-// Sticker is a [Rail] whose calls into C may never return, so that it breaks off one that exceeds its bound.
-type Sticker interface {
-	// StuckThreads is how many threads such calls kept until they were broken off. The rail makes no calls after one: its peers
-	// are lost, and what it has open stays as it is. Any goroutine may call it at any time, also after Close.
-	StuckThreads() int
-}
-
 // Caps says what a rail can do.
 type Caps struct {
 	// MaxLength is the largest operation in bytes.

@@ -84,10 +84,6 @@ func (w *world) victim(to []byte) *victim {
 
 // killedInFlight kills a peer at a random moment, again and again, and connects to its next incarnation.
 func killedInFlight(w *world) {
-	if w.network.Survivor != "" {
-		killedBesides(w)
-		return
-	}
 	a := w.open()
 	for kill := range w.suite.Kills {
 		v := w.victim(nil)

@@ -43,9 +43,6 @@ type Network struct {
 	Again     func(address []byte) rail.Opener
 	Child     string
 	ChildArgs []string
-	// Survivor, of rails for which the death of a peer may cost their own process a thread, is the name under which the test
-	// main has [Survivor], which is given the same arguments.
-	Survivor string
 }
 
 func (s Suite) withDefaults() Suite {

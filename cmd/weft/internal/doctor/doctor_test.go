@@ -214,32 +214,23 @@ func TestThisSystem(t *testing.T) {
 	}
 }
 
-// TestFabric breaks one thing at a time for a rail over shm.
+// TestFabric breaks one thing at a time for a rail over libfabric.
 func TestFabric(t *testing.T) {
-	both := []inventory.Provider{{Name: "shm"}, {Name: "tcp;ofi_rxm"}}
+	providers := []inventory.Provider{{Name: "tcp"}}
 	for name, c := range map[string]struct {
 		provider string
 		err      error
-		files    fstest.MapFS
 		want     string // the check that is not OK
 		level    doctor.Level
 	}{
-		"healthy":          {provider: "shm"},
-		"by its layer":     {provider: "tcp"},
-		"no library":       {provider: "tcp", err: fabric.ErrNoLibrary, want: "library", level: doctor.Broken},
-		"left out":         {provider: "tcp", err: errors.ErrUnsupported, want: "library", level: doctor.Broken},
-		"library is ill":   {provider: "tcp", err: errors.New("ill"), want: "library", level: doctor.Broken},
-		"no provider":      {provider: "efa", want: "provider", level: doctor.Broken},
-		"no shared memory": {provider: "shm", files: fstest.MapFS{}, want: "shared memory", level: doctor.Broken},
-		"ptrace": {provider: "shm", files: fstest.MapFS{"dev/shm/x": {}, "proc/sys/kernel/yama/ptrace_scope": {Data: []byte("1\n")}},
-			want: "copies between processes", level: doctor.Warning},
+		"healthy":        {provider: "tcp"},
+		"no library":     {provider: "tcp", err: fabric.ErrNoLibrary, want: "library", level: doctor.Broken},
+		"left out":       {provider: "tcp", err: errors.ErrUnsupported, want: "library", level: doctor.Broken},
+		"library is ill": {provider: "tcp", err: errors.New("ill"), want: "library", level: doctor.Broken},
+		"no provider":    {provider: "efa", want: "provider", level: doctor.Broken},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if c.files == nil {
-				c.files = fstest.MapFS{"dev/shm/x": {}}
-			}
-			findings := doctor.System{Files: c.files,
-				Providers: func() ([]inventory.Provider, error) { return both, c.err }}.ExamineFabric(c.provider)
+			findings := doctor.System{Providers: func() ([]inventory.Provider, error) { return providers, c.err }}.ExamineFabric(c.provider)
 			require.NotEmpty(t, findings)
 			for _, f := range findings {
 				if f.Check == c.want {

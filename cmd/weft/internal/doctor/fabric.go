@@ -2,8 +2,6 @@ package doctor
 
 import (
 	"errors"
-	"fmt"
-	"io/fs"
 	"slices"
 	"strings"
 
@@ -26,39 +24,19 @@ func (s System) ExamineFabric(provider string) []Finding {
 		e.ok("library", "libfabric can be used")
 		e.provider(provider, providers)
 	}
-	if provider == "shm" {
-		e.sharedMemory()
-	}
 	return e.findings
 }
 
-// provider looks for a provider, which may be named by its first layer: "tcp" for "tcp;ofi_rxm".
+// provider looks for a provider.
 func (e *examination) provider(name string, providers []inventory.Provider) {
 	var names []string
 	for _, p := range providers {
 		names = append(names, p.Name)
 	}
-	if !slices.ContainsFunc(names, func(n string) bool { return n == name || strings.HasPrefix(n, name+";") }) {
+	if !slices.Contains(names, name) {
 		e.found(Broken, "provider", "name one of those that are there", "libfabric has no provider %q that can be a rail; it has %s", name,
 			strings.Join(names, ", "))
 		return
 	}
 	e.ok("provider", "libfabric has %s", name)
-}
-
-// sharedMemory looks at what shm copies by: segments in /dev/shm, and the memory of other processes of the user.
-func (e *examination) sharedMemory() {
-	if e.exists("dev/shm") {
-		e.ok("shared memory", "/dev/shm is there")
-	} else {
-		e.found(Broken, "shared memory", "mount -t tmpfs tmpfs /dev/shm; for a container, --ipc=host or --shm-size", "/dev/shm is missing")
-	}
-	scope, err := fs.ReadFile(e.Files, "proc/sys/kernel/yama/ptrace_scope")
-	switch text := strings.TrimSpace(string(scope)); {
-	case err != nil || text == "0":
-		e.ok("copies between processes", "processes of one user may copy from one another")
-	default:
-		e.found(Warning, "copies between processes", "sysctl kernel.yama.ptrace_scope=0", "%s", fmt.Sprintf("kernel.yama.ptrace_scope is "+
-			"%s: a process copies only from its own children, and large operations go through /dev/shm, or fail", text))
-	}
 }

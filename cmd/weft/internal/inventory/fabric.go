@@ -6,9 +6,10 @@ import (
 	"strings"
 
 	"github.com/weftrdma/weft/fabric"
+	"github.com/weftrdma/weft/transferengine/fabricrail"
 )
 
-// Provider is one of libfabric's that can be a rail: it has reliable datagrams, and remote writes with data.
+// Provider is one of libfabric's that can be a rail, as fabric:PROVIDER names it.
 type Provider struct {
 	Name    string   `json:"name"`
 	Domains []string `json:"domains"`
@@ -25,12 +26,13 @@ func Providers() ([]Provider, error) {
 	}
 	var all []Provider
 	for _, i := range infos {
-		at := slices.IndexFunc(all, func(p Provider) bool { return p.Name == i.Provider })
-		if i.CQDataSize < 4 {
-			continue // no room for an immediate
+		name, _, _ := strings.Cut(i.Provider, ";") // tcp of 1.17 is "tcp;ofi_rxm"
+		if fabricrail.CheckProvider(name) != nil {
+			continue
 		}
+		at := slices.IndexFunc(all, func(p Provider) bool { return p.Name == name })
 		if at < 0 {
-			at, all = len(all), append(all, Provider{Name: i.Provider})
+			at, all = len(all), append(all, Provider{Name: name})
 		}
 		if !slices.Contains(all[at].Domains, i.Domain) {
 			all[at].Domains = append(all[at].Domains, i.Domain)
