@@ -7,6 +7,7 @@ import (
 )
 
 // children are the parts that processes of this test binary play; a file that is not part of every build adds its own.
-var children = rdmatest.Children{"target": playTarget, "survivor": playSurvivor, "holder": playHolder}
+var children = rdmatest.Children{"target": playTarget, "survivor": playSurvivor, "holder": playHolder,
+	"openers": playOpeners}
 
 func TestMain(m *testing.M) { rdmatest.Main(m, children) }

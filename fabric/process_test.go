@@ -33,19 +33,29 @@ type process struct {
 	av      *fabric.AV
 	cq      *fabric.CQ
 	domain  *fabric.Domain
+	info    *fabric.Info
 }
 
 func (p *process) open(provider string) error {
+	if err := p.openQueue(provider); err != nil {
+		return err
+	}
+	return p.openEndpoint()
+}
+
+// openQueue opens all that an endpoint needs.
+func (p *process) openQueue(provider string) error {
 	infos, err := fabric.GetInfo(hintsOf(provider))
 	if err != nil {
 		return err
 	}
-	f, err := fabric.OpenFabric(infos[0])
+	p.info = infos[0]
+	f, err := fabric.OpenFabric(p.info)
 	if err != nil {
 		return err
 	}
 	p.closers = append(p.closers, f)
-	if p.domain, err = f.OpenDomain(infos[0]); err != nil {
+	if p.domain, err = f.OpenDomain(p.info); err != nil {
 		return err
 	}
 	p.closers = append(p.closers, p.domain)
@@ -57,7 +67,11 @@ func (p *process) open(provider string) error {
 		return err
 	}
 	p.closers = append(p.closers, p.cq)
-	if p.ep, err = p.domain.OpenEndpoint(infos[0], fabric.EndpointConfig{AV: p.av, TxCQ: p.cq, RxCQ: p.cq}); err != nil {
+	return nil
+}
+
+func (p *process) openEndpoint() (err error) {
+	if p.ep, err = p.domain.OpenEndpoint(p.info, fabric.EndpointConfig{AV: p.av, TxCQ: p.cq, RxCQ: p.cq}); err != nil {
 		return err
 	}
 	p.closers = append(p.closers, p.ep)

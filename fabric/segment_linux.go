@@ -97,12 +97,20 @@ func removeDeadSegments() error {
 		if err != nil {
 			continue // gone, or another user's
 		}
-		if unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB) == nil {
-			err = removeFiles(path)
-		}
-		if err = errors.Join(err, lock.Close()); err != nil {
+		s := &segment{lock: lock}
+		if err := errors.Join(s.removeDead(), lock.Close()); err != nil {
 			return fmt.Errorf("remove what a dead process left: %w", err)
 		}
 	}
 	return nil
+}
+
+// removeDead removes the files of the name if nobody holds its lock. Between the opening of the lock and here another process may
+// have removed the dead one's files and a living one taken the name: then the lock that nobody holds is no longer the name's, and
+// the files are the living one's.
+func (s *segment) removeDead() error {
+	if unix.Flock(int(s.lock.Fd()), unix.LOCK_EX|unix.LOCK_NB) != nil || !s.isThere() {
+		return nil
+	}
+	return removeFiles(s.lock.Name())
 }

@@ -4,17 +4,21 @@ package fabric_test
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"os"
 	"os/signal"
 	"path/filepath"
+	"runtime"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/weftrdma/weft/fabric"
 	"github.com/weftrdma/weft/internal/rdmatest"
 )
 
@@ -45,6 +49,63 @@ func playSurvivor(args []string) int {
 		return 1
 	}
 	return 0
+}
+
+// playOpeners opens 200 endpoints from several goroutines at once, and then does what playSurvivor does.
+func playOpeners(args []string) int {
+	if err := openAtOnce(args[0], 4, 50); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return playSurvivor(args)
+}
+
+// openAtOnce has goroutines open an endpoint each, at the same time, and close it, over and over.
+func openAtOnce(provider string, goroutines, rounds int) error {
+	outcomes := make(chan error, goroutines)
+	opened := make([]process, goroutines)
+	for i := range opened {
+		if err := opened[i].openQueue(provider); err != nil {
+			return err
+		}
+	}
+	for range rounds {
+		var ready atomic.Int32
+		for i := range opened {
+			go func() {
+				ready.Add(1)
+				for int(ready.Load()) < goroutines { // closer together than a channel would start them
+					runtime.Gosched()
+				}
+				outcomes <- opened[i].openEndpoint()
+			}()
+		}
+		var err error
+		for range opened {
+			err = errors.Join(err, <-outcomes)
+		}
+		for i := range opened {
+			if opened[i].ep != nil {
+				err = errors.Join(err, opened[i].ep.Close())
+			}
+		}
+		if err != nil {
+			return err
+		}
+	}
+	for i := range opened {
+		if err := opened[i].close(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// TestGoSurvivesEndpointsOpenedAtOnce: signal actions belong to the process, so calls that save and restore them must not
+// overlap; Go's handlers would be lost for good.
+func TestGoSurvivesEndpointsOpenedAtOnce(t *testing.T) {
+	rdmatest.Require(t, rdmatest.Fabric)
+	require.NoError(t, rdmatest.StartChild(t, "openers", "shm").Wait(patience)) // the provider that takes signals over
 }
 
 // stillNamed looks whether an endpoint of shm still has its file: the provider's handlers remove it.
@@ -148,4 +209,37 @@ func TestNamesOfSharedMemoryVanish(t *testing.T) {
 		require.Empty(t, files(t, name), "opening an endpoint removes what a dead process left")
 		require.Len(t, files(t, string(living.name)), 2)
 	})
+}
+
+// TestCleanUpLeavesANameThatWasTakenAgain: three processes start at once. One has opened the lock of a dead process, another
+// removes it, and a third takes the name.
+func TestCleanUpLeavesANameThatWasTakenAgain(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "weft-0-0123456789abcdef.lock")
+	create := func() *os.File {
+		lock, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+		require.NoError(t, err)
+		t.Cleanup(func() { _ = lock.Close() })
+		return lock
+	}
+	stale := create()
+	require.NoError(t, os.Remove(path))
+	living := create()
+	require.NoError(t, syscall.Flock(int(living.Fd()), syscall.LOCK_EX))
+	segment := strings.TrimSuffix(path, ".lock") + ":0:0"
+	require.NoError(t, os.WriteFile(segment, nil, 0o600))
+
+	require.NoError(t, fabric.RemoveDeadSegment(stale))
+	require.FileExists(t, path)
+	require.FileExists(t, segment)
+
+	other, err := os.Open(path) // of the living one
+	require.NoError(t, err)
+	require.NoError(t, fabric.RemoveDeadSegment(other))
+	require.FileExists(t, segment)
+	require.NoError(t, other.Close())
+
+	require.NoError(t, living.Close())
+	require.NoError(t, fabric.RemoveDeadSegment(create()))
+	require.NoFileExists(t, path)
+	require.NoFileExists(t, segment)
 }

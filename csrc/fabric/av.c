@@ -49,7 +49,7 @@ int weft_fi_av_open(struct weft_fi_domain *d, uint64_t count, uint32_t rx_bits, 
         return ENOMEM;
     av->domain = d;
     av->mask = UINT64_MAX >> rx_bits;
-    int rc = weft_fi_result(fi_av_open(d->domain, &attr, &av->av, av));
+    int rc = WEFT_FI_CALL(fi_av_open(d->domain, &attr, &av->av, av));
     if (rc == 0)
         *out = av;
     else
@@ -59,7 +59,7 @@ int weft_fi_av_open(struct weft_fi_domain *d, uint64_t count, uint32_t rx_bits, 
 
 int weft_fi_av_close(struct weft_fi_av *av)
 {
-    int rc = weft_fi_result(fi_close(&av->av->fid));
+    int rc = WEFT_FI_CALL(fi_close(&av->av->fid));
     if (rc != 0)
         return rc;
     for (size_t i = 0; i < WEFT_FI_PEER_CHUNKS; i++)

@@ -26,12 +26,12 @@ int weft_fi_peer_get(struct weft_fi_ep *ep, uint8_t *address, uint64_t *length)
 
 int weft_fi_connect(struct weft_fi_ep *ep, const uint8_t *address, const uint8_t *param, uint64_t length)
 {
-    return weft_fi_result(fi_connect(ep->ep, address, param, length));
+    return WEFT_FI_CALL(fi_connect(ep->ep, address, param, length));
 }
 
 int weft_fi_accept(struct weft_fi_ep *ep, const uint8_t *param, uint64_t length)
 {
-    return weft_fi_result(fi_accept(ep->ep, param, length));
+    return WEFT_FI_CALL(fi_accept(ep->ep, param, length));
 }
 
 int weft_fi_shutdown(struct weft_fi_ep *ep)
@@ -41,16 +41,12 @@ int weft_fi_shutdown(struct weft_fi_ep *ep)
 
 int weft_fi_pep_open(struct fid_fabric *fabric, struct fi_info *info, struct fid_pep **pep)
 {
-    struct weft_signals signals;
-    weft_signals_save(&signals);
-    int rc = weft_fi_result(fi_passive_ep(fabric, info, pep, NULL));
-    weft_signals_restore(&signals);
-    return rc;
+    return WEFT_FI_CALL(fi_passive_ep(fabric, info, pep, NULL));
 }
 
 int weft_fi_pep_close(struct fid_pep *pep)
 {
-    return weft_fi_result(fi_close(&pep->fid));
+    return WEFT_FI_CALL(fi_close(&pep->fid));
 }
 
 int weft_fi_pep_bind(struct fid_pep *pep, struct weft_fi_eq *eq)
@@ -60,7 +56,7 @@ int weft_fi_pep_bind(struct fid_pep *pep, struct weft_fi_eq *eq)
 
 int weft_fi_listen(struct fid_pep *pep)
 {
-    return weft_fi_result(fi_listen(pep));
+    return WEFT_FI_CALL(fi_listen(pep));
 }
 
 int weft_fi_reject(struct fid_pep *pep, struct fi_info *request, const uint8_t *param, uint64_t length)
@@ -73,7 +69,7 @@ int weft_fi_join(struct weft_fi_ep *ep, const uint8_t *address, uint64_t flags, 
     struct weft_fi_group *group = calloc(1, sizeof(*group));
     if (group == NULL)
         return ENOMEM;
-    int rc = weft_fi_result(fi_join(ep->ep, address, flags, &group->mc, NULL));
+    int rc = WEFT_FI_CALL(fi_join(ep->ep, address, flags, &group->mc, NULL));
     if (rc != 0) {
         free(group);
         return rc;
@@ -94,7 +90,7 @@ uint64_t weft_fi_group_addr(struct weft_fi_group *group)
 
 int weft_fi_leave(struct weft_fi_group *group)
 {
-    int rc = weft_fi_result(fi_close(&group->mc->fid));
+    int rc = WEFT_FI_CALL(fi_close(&group->mc->fid));
     if (rc != 0)
         return rc;
     weft_fi_lock(&group->ep->lock);

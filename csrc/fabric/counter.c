@@ -2,12 +2,12 @@
 int weft_fi_counter_open(struct weft_fi_domain *d, uint32_t wait, uint64_t flags, struct fid_cntr **counter)
 {
     struct fi_cntr_attr attr = {.events = FI_CNTR_EVENTS_COMP, .wait_obj = (enum fi_wait_obj)wait, .flags = flags};
-    return weft_fi_result(fi_cntr_open(d->domain, &attr, counter, NULL));
+    return WEFT_FI_CALL(fi_cntr_open(d->domain, &attr, counter, NULL));
 }
 
 int weft_fi_counter_close(struct fid_cntr *counter)
 {
-    return weft_fi_result(fi_close(&counter->fid));
+    return WEFT_FI_CALL(fi_close(&counter->fid));
 }
 
 uint64_t weft_fi_counter_read(struct fid_cntr *counter)

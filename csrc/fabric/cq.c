@@ -52,10 +52,7 @@ int weft_fi_cq_open(struct weft_fi_domain *d, uint64_t depth, int tagged, uint32
         return ENOMEM;
     cq->domain = d;
     weft_fi_cq_format(cq, tagged);
-    struct weft_signals signals;
-    weft_signals_save(&signals);
-    int rc = weft_fi_result(fi_cq_open(d->domain, &attr, &cq->cq, cq));
-    weft_signals_restore(&signals);
+    int rc = WEFT_FI_CALL(fi_cq_open(d->domain, &attr, &cq->cq, cq));
     if (rc == 0 && wait == FI_WAIT_FD)
         rc = weft_fi_result(fi_control(&cq->cq->fid, FI_GETWAIT, fd));
     if (rc == 0) {
@@ -63,14 +60,14 @@ int weft_fi_cq_open(struct weft_fi_domain *d, uint64_t depth, int tagged, uint32
         return 0;
     }
     if (cq->cq != NULL)
-        fi_close(&cq->cq->fid);
+        (void)WEFT_FI_CALL(fi_close(&cq->cq->fid));
     free(cq);
     return rc;
 }
 
 int weft_fi_cq_close(struct weft_fi_cq *cq)
 {
-    int rc = weft_fi_result(fi_close(&cq->cq->fid));
+    int rc = WEFT_FI_CALL(fi_close(&cq->cq->fid));
     if (rc == 0)
         free(cq);
     return rc;

@@ -122,16 +122,12 @@ static struct weft_fi_slot *weft_fi_slot_find(struct weft_fi_domain *d, const st
 
 int weft_fi_fabric_open(struct fi_info *info, struct fid_fabric **fabric)
 {
-    struct weft_signals signals;
-    weft_signals_save(&signals);
-    int rc = weft_fi_result(weft_fi.fi_fabric(info->fabric_attr, fabric, NULL));
-    weft_signals_restore(&signals);
-    return rc;
+    return WEFT_FI_CALL(weft_fi.fi_fabric(info->fabric_attr, fabric, NULL));
 }
 
 int weft_fi_fabric_close(struct fid_fabric *fabric)
 {
-    return weft_fi_result(fi_close(&fabric->fid));
+    return WEFT_FI_CALL(fi_close(&fabric->fid));
 }
 
 int weft_fi_domain_open(struct fid_fabric *fabric, struct fi_info *info, uint64_t flags, struct weft_fi_domain **out)
@@ -142,10 +138,7 @@ int weft_fi_domain_open(struct fid_fabric *fabric, struct fi_info *info, uint64_
     d->fabric = fabric;
     d->caps = info->caps;
     d->mode = info->mode;
-    struct weft_signals signals;
-    weft_signals_save(&signals);
-    int rc = weft_fi_result(fi_domain2(fabric, info, &d->domain, flags, d));
-    weft_signals_restore(&signals);
+    int rc = WEFT_FI_CALL(fi_domain2(fabric, info, &d->domain, flags, d));
     if (rc == 0)
         *out = d;
     else
@@ -155,7 +148,7 @@ int weft_fi_domain_open(struct fid_fabric *fabric, struct fi_info *info, uint64_
 
 int weft_fi_domain_close(struct weft_fi_domain *d)
 {
-    int rc = weft_fi_result(fi_close(&d->domain->fid));
+    int rc = WEFT_FI_CALL(fi_close(&d->domain->fid));
     if (rc != 0)
         return rc;
     for (size_t i = 0; i < WEFT_FI_CHUNKS; i++)

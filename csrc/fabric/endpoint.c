@@ -93,10 +93,7 @@ int weft_fi_ep_open(struct weft_fi_domain *d, struct fi_info *info, const char *
     struct fi_info *own = name != NULL ? weft_fi_named(info, name) : info;
     int rc = ENOMEM;
     if (ep != NULL && own != NULL) {
-        struct weft_signals signals;
-        weft_signals_save(&signals);
-        rc = weft_fi_result(fi_endpoint2(d->domain, own, &ep->ep, flags, ep));
-        weft_signals_restore(&signals);
+        rc = WEFT_FI_CALL(fi_endpoint2(d->domain, own, &ep->ep, flags, ep));
     }
     if (own != info && own != NULL)
         weft_fi.fi_freeinfo(own);
@@ -109,10 +106,7 @@ int weft_fi_ep_open(struct weft_fi_domain *d, struct fi_info *info, const char *
 
 int weft_fi_ep_close(struct weft_fi_ep *ep)
 {
-    struct weft_signals signals;
-    weft_signals_save(&signals);
-    int rc = weft_fi_result(fi_close(&ep->ep->fid));
-    weft_signals_restore(&signals);
+    int rc = WEFT_FI_CALL(fi_close(&ep->ep->fid));
     if (rc == 0)
         free(ep);
     return rc;
@@ -157,11 +151,7 @@ int weft_fi_ep_bind_counter(struct weft_fi_ep *ep, struct fid_cntr *counter, uin
 
 int weft_fi_ep_enable(struct weft_fi_ep *ep)
 {
-    struct weft_signals signals;
-    weft_signals_save(&signals);
-    int rc = weft_fi_result(fi_enable(ep->ep));
-    weft_signals_restore(&signals);
-    return rc;
+    return WEFT_FI_CALL(fi_enable(ep->ep));
 }
 
 /* Cancels the operation of that number. */
@@ -184,7 +174,7 @@ int weft_fi_ep_alias(struct weft_fi_ep *ep, uint64_t flags, struct weft_fi_ep **
         return ENOMEM;
     *alias = *ep;
     alias->crossings = 0;
-    int rc = weft_fi_result(fi_ep_alias(ep->ep, &alias->ep, flags));
+    int rc = WEFT_FI_CALL(fi_ep_alias(ep->ep, &alias->ep, flags));
     if (rc == 0)
         *out = alias;
     else

@@ -7,10 +7,7 @@ int weft_fi_eq_open(struct fid_fabric *fabric, uint64_t depth, uint32_t wait, st
     if (eq == NULL)
         return ENOMEM;
     eq->fabric = fabric;
-    struct weft_signals signals;
-    weft_signals_save(&signals);
-    int rc = weft_fi_result(fi_eq_open(fabric, &attr, &eq->eq, eq));
-    weft_signals_restore(&signals);
+    int rc = WEFT_FI_CALL(fi_eq_open(fabric, &attr, &eq->eq, eq));
     if (rc == 0 && wait == FI_WAIT_FD)
         rc = weft_fi_result(fi_control(&eq->eq->fid, FI_GETWAIT, fd));
     if (rc == 0) {
@@ -18,14 +15,14 @@ int weft_fi_eq_open(struct fid_fabric *fabric, uint64_t depth, uint32_t wait, st
         return 0;
     }
     if (eq->eq != NULL)
-        fi_close(&eq->eq->fid);
+        (void)WEFT_FI_CALL(fi_close(&eq->eq->fid));
     free(eq);
     return rc;
 }
 
 int weft_fi_eq_close(struct weft_fi_eq *eq)
 {
-    int rc = weft_fi_result(fi_close(&eq->eq->fid));
+    int rc = WEFT_FI_CALL(fi_close(&eq->eq->fid));
     if (rc == 0)
         free(eq);
     return rc;

@@ -60,10 +60,7 @@ int weft_fi_getinfo(const char *node, const char *service, uint64_t flags, const
         return ENOMEM;
     int rc = weft_fi_hints(hints, in);
     if (rc == 0) {
-        struct weft_signals signals;
-        weft_signals_save(&signals);
-        rc = weft_fi_result(weft_fi.fi_getinfo(WEFT_FI_API, node, service, flags, hints, list));
-        weft_signals_restore(&signals);
+        rc = WEFT_FI_CALL(weft_fi.fi_getinfo(WEFT_FI_API, node, service, flags, hints, list));
     }
     weft_fi.fi_freeinfo(hints);
     return rc;

@@ -33,40 +33,60 @@ static int weft_fi_result(ssize_t rc)
 /*
  * Go catches signals for its own purposes: SIGSEGV becomes a panic that can be recovered, SIGURG preempts.
  * libinfinipath, which Debian's libfabric loads, takes over SIGSEGV, SIGBUS, SIGILL, SIGABRT, SIGINT and SIGTERM as it
- * is loaded, and the shm provider does when an endpoint is opened. So whatever may do that runs between the two calls
- * below. All signals but those of faults wait meanwhile, so that none meets a foreign handler on this thread, and that
- * the threads which a provider starts take none.
+ * is loaded, and the shm provider does when an endpoint is opened. So every call that may do that runs between
+ * weft_signals_save and weft_signals_restore. WEFT_FI_CALL is such a call.
+ *
+ * Signal actions belong to the process. If two such calls overlapped, the second would save the handlers that the first
+ * call's library has just installed, and restore these last: Go's would be lost for good. One lock of the process
+ * therefore covers the whole of each call, and what it saves is kept beside the lock. A call may take long (fi_getinfo
+ * asks a name server); others that open something wait for it.
+ *
+ * All signals but those of faults wait meanwhile on this thread: none meets a foreign handler here, and the threads
+ * that a provider starts inherit the mask and take no signals.
  */
 enum { WEFT_SIGNALS = 64 };
 
-struct weft_signals {
+static struct {
+    pthread_mutex_t one;
     struct sigaction actions[WEFT_SIGNALS + 1];
     sigset_t mask;
-};
+} weft_signals = {.one = PTHREAD_MUTEX_INITIALIZER};
 
-static void weft_signals_save(struct weft_signals *s)
+static void weft_signals_save(void)
 {
     static const int faults[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT};
     sigset_t wait;
     sigfillset(&wait);
     for (size_t i = 0; i < sizeof(faults) / sizeof(faults[0]); i++)
         sigdelset(&wait, faults[i]);
-    pthread_sigmask(SIG_BLOCK, &wait, &s->mask);
-    memset(s->actions, 0, sizeof(s->actions));
+    pthread_mutex_lock(&weft_signals.one);
+    pthread_sigmask(SIG_BLOCK, &wait, &weft_signals.mask);
+    memset(weft_signals.actions, 0, sizeof(weft_signals.actions));
     for (int n = 1; n <= WEFT_SIGNALS; n++)
-        sigaction(n, NULL, &s->actions[n]); /* fails for the two that glibc keeps, both times */
+        sigaction(n, NULL, &weft_signals.actions[n]); /* fails for the two that glibc keeps, both times */
 }
 
-static void weft_signals_restore(const struct weft_signals *s)
+static void weft_signals_restore(void)
 {
     for (int n = 1; n <= WEFT_SIGNALS; n++) {
-        const struct sigaction *was = &s->actions[n];
+        const struct sigaction *was = &weft_signals.actions[n];
         struct sigaction now;
         if (sigaction(n, NULL, &now) == 0 && (now.sa_sigaction != was->sa_sigaction || now.sa_flags != was->sa_flags))
             sigaction(n, was, NULL);
     }
-    pthread_sigmask(SIG_SETMASK, &s->mask, NULL);
+    sigset_t mask = weft_signals.mask;
+    pthread_mutex_unlock(&weft_signals.one);
+    pthread_sigmask(SIG_SETMASK, &mask, NULL);
 }
+
+/* The result of a call that opens, enables, connects or closes something: a positive errno, 0 for success. */
+#define WEFT_FI_CALL(call)                                                                                             \
+    ({                                                                                                                 \
+        weft_signals_save();                                                                                           \
+        int weft_fi_call_result = weft_fi_result(call);                                                                \
+        weft_signals_restore();                                                                                        \
+        weft_fi_call_result;                                                                                           \
+    })
 
 /*
  * What libfabric takes from the environment alone. The registration cache finds out that memory was unmapped by
@@ -97,11 +117,10 @@ static void *weft_fi_symbol(void *library, const char *name, const char *version
 int weft_fi_load(char *reason, size_t size)
 {
     const char *missing = "libfabric.so.1";
-    struct weft_signals signals;
     weft_fi_environment();
-    weft_signals_save(&signals);
+    weft_signals_save();
     void *library = dlopen(missing, RTLD_NOW | RTLD_LOCAL);
-    weft_signals_restore(&signals);
+    weft_signals_restore();
     if (library == NULL)
         goto failed;
 #define WEFT_LOOK_UP(name, version)                                                                                    \

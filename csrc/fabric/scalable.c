@@ -4,10 +4,7 @@ int weft_fi_scalable_open(struct weft_fi_domain *d, struct fi_info *info, struct
     struct weft_fi_ep *ep = weft_fi_ep_made(d, info);
     if (ep == NULL)
         return ENOMEM;
-    struct weft_signals signals;
-    weft_signals_save(&signals);
-    int rc = weft_fi_result(fi_scalable_ep(d->domain, info, &ep->ep, ep));
-    weft_signals_restore(&signals);
+    int rc = WEFT_FI_CALL(fi_scalable_ep(d->domain, info, &ep->ep, ep));
     if (rc == 0)
         *out = ep;
     else
@@ -29,8 +26,8 @@ int weft_fi_context_open(struct weft_fi_ep *scalable, int receive, int index, st
         return ENOMEM;
     *context = *scalable;
     context->crossings = 0;
-    int rc = weft_fi_result(receive ? fi_rx_context(scalable->ep, index, NULL, &context->ep, context)
-                                    : fi_tx_context(scalable->ep, index, NULL, &context->ep, context));
+    int rc = WEFT_FI_CALL(receive ? fi_rx_context(scalable->ep, index, NULL, &context->ep, context)
+                                  : fi_tx_context(scalable->ep, index, NULL, &context->ep, context));
     if (rc == 0)
         *out = context;
     else
@@ -40,12 +37,12 @@ int weft_fi_context_open(struct weft_fi_ep *scalable, int receive, int index, st
 
 int weft_fi_stx_open(struct weft_fi_domain *d, struct fi_info *info, struct fid_stx **stx)
 {
-    return weft_fi_result(fi_stx_context(d->domain, info->tx_attr, stx, NULL));
+    return WEFT_FI_CALL(fi_stx_context(d->domain, info->tx_attr, stx, NULL));
 }
 
 int weft_fi_stx_close(struct fid_stx *stx)
 {
-    return weft_fi_result(fi_close(&stx->fid));
+    return WEFT_FI_CALL(fi_close(&stx->fid));
 }
 
 int weft_fi_srx_open(struct weft_fi_domain *d, struct fi_info *info, struct weft_fi_ep **out)
@@ -54,7 +51,7 @@ int weft_fi_srx_open(struct weft_fi_domain *d, struct fi_info *info, struct weft
     if (srx == NULL)
         return ENOMEM;
     srx->anyone = info->ep_attr->type != FI_EP_MSG;
-    int rc = weft_fi_result(fi_srx_context(d->domain, info->rx_attr, &srx->ep, srx));
+    int rc = WEFT_FI_CALL(fi_srx_context(d->domain, info->rx_attr, &srx->ep, srx));
     if (rc == 0)
         *out = srx;
     else

@@ -12,11 +12,14 @@ static void foreign(int number)
     (void)number;
 }
 
-/* Installs handlers, as libinfinipath does. */
+/* Installs handlers, as libinfinipath does, and lets through all signals. */
 static void take_signals(void)
 {
+    sigset_t none;
+    sigemptyset(&none);
     signal(SIGSEGV, foreign);
     signal(SIGTERM, foreign);
+    pthread_sigmask(SIG_SETMASK, &none, NULL);
 }
 
 static uint32_t fake_version(void)
@@ -87,24 +90,28 @@ static void handlers_of_the_library_are_taken_away(void)
 {
     char reason[256];
     struct sigaction before, after;
-    sigset_t mask_before, mask_after;
+    sigset_t mask;
 
     for (int i = 0; i < 2; i++) {
         int number = i == 0 ? SIGSEGV : SIGTERM;
-        sigemptyset(&mask_before);
-        sigemptyset(&mask_after);
+        sigemptyset(&mask); /* of one signal, which is neither the mask during a call nor the library's */
+        sigaddset(&mask, SIGUSR1);
+        CHECK_EQ(pthread_sigmask(SIG_SETMASK, &mask, NULL), 0);
         CHECK_EQ(sigaction(number, NULL, &before), 0);
-        CHECK_EQ(pthread_sigmask(SIG_BLOCK, NULL, &mask_before), 0);
         library.opened = take_signals;
         CHECK_EQ(load(reason, sizeof(reason)), 0);
         library.opened = NULL;
         CHECK_EQ(sigaction(number, NULL, &after), 0);
-        CHECK_EQ(pthread_sigmask(SIG_BLOCK, NULL, &mask_after), 0);
         CHECK(after.sa_handler == before.sa_handler);
         CHECK_EQ(after.sa_flags, before.sa_flags);
-        for (int n = 1; n <= WEFT_SIGNALS; n++)
-            CHECK_EQ(sigismember(&mask_after, n), sigismember(&mask_before, n));
+        CHECK_EQ(pthread_sigmask(SIG_BLOCK, NULL, &mask), 0);
+        for (int n = 1; n <= WEFT_SIGNALS; n++) {
+            if (n != 32 && n != 33) /* glibc's, which no mask has */
+                CHECK_EQ(sigismember(&mask, n), n == SIGUSR1);
+        }
     }
+    sigemptyset(&mask);
+    pthread_sigmask(SIG_SETMASK, &mask, NULL);
 }
 
 static void environment_is_set_but_not_overwritten(void)
