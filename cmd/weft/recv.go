@@ -142,7 +142,15 @@ func (a *app) recv(ctx context.Context, o recvOptions) (err error) {
 			}
 		},
 	}
+	looks, stop := context.WithCancel(ctx)
+	stopped, err := guardDataPort(looks, reach.listens, func(from net.Addr) bool { return reach.serves(from, receiver.Hosts()) })
+	if err != nil {
+		stop()
+		return err
+	}
 	err = receiver.Serve(ctx, listener)
+	stop()
+	<-stopped
 	a.shutDown(engine.Shutdown)
 	switch {
 	case ctx.Err() != nil:

@@ -170,3 +170,37 @@ func TestTurnedAwayIsBounded(t *testing.T) {
 	require.Equal(t, fmt.Sprintf("weft: %d more were turned away\nweft: turned away 192.0.2.1:1: again\n", 100_000-sayMost),
 		out.String())
 }
+
+// TestIdleConnectionsToTheDataPort are ended by the receiver, also those of a host that is being served, and it goes on.
+func TestIdleConnectionsToTheDataPort(t *testing.T) {
+	rdmatest.Require(t, rdmatest.Fabric)
+	to := t.TempDir()
+	c := rdmatest.StartChild(t, "weft", "recv", "--rail", "fabric:tcp", "--dir", to, "--listen", "127.0.0.1:0", "--force",
+		"--window", "65536")
+	line := readUntil(t, c, `^weft: listening on (\S+; data on \S+) by fabric:tcp; `)
+	address, data, _ := strings.Cut(line, "; data on ")
+	path := randomFile(t, t.TempDir(), "file", 1<<20)
+	stuck := rdmatest.StartChild(t, "stuck sender", "fabric:tcp", path, address)
+	readUntil(t, stuck, "^(stuck)$")
+	var idle []net.Conn
+	for i := range 100 {
+		d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, byte(1+i%2))}, Timeout: rdmatest.Deadline(patience)}
+		conn, err := d.Dial("tcp", data)
+		require.NoError(t, err)
+		defer conn.Close()
+		if i%3 == 0 {
+			_, err := conn.Write([]byte{0})
+			require.NoError(t, err)
+		}
+		idle = append(idle, conn)
+	}
+	for _, conn := range idle {
+		require.NoError(t, conn.SetReadDeadline(time.Now().Add(rdmatest.Deadline(patience))))
+		_, err := conn.Read(make([]byte, 1))
+		require.NotErrorIs(t, err, os.ErrDeadlineExceeded)
+		require.Error(t, err)
+	}
+	status, _, stderr := weft(t, "send", "--rail", "fabric:tcp", path, address)
+	require.Zero(t, status, stderr)
+	requireSame(t, to, path)
+}

@@ -33,7 +33,7 @@ type guest struct {
 
 // enter takes a connection in. Whoever gives way for it finds its own closed.
 func (d *door) enter(conn net.Conn) *guest {
-	g := &guest{conn: conn, host: hostOf(conn.RemoteAddr())}
+	g := &guest{conn: conn, host: HostOf(conn.RemoteAddr())}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if oldest, n := d.of(g.host); n >= doorPerHost {
@@ -76,9 +76,9 @@ func (d *door) remove(g *guest) {
 	}
 }
 
-// hostOf is what limits count by: the address without the port, and of IPv6 the network of 64 bits, in which a host can have
+// HostOf is what limits count by: the address without the port, and of IPv6 the network of 64 bits, in which a host can have
 // as many addresses as it likes.
-func hostOf(address net.Addr) netip.Addr {
+func HostOf(address net.Addr) netip.Addr {
 	tcp, ok := address.(*net.TCPAddr)
 	if !ok {
 		return netip.Addr{}

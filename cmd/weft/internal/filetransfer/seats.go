@@ -12,6 +12,7 @@ package filetransfer
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"net/netip"
 	"slices"
 	"sync"
@@ -43,6 +44,13 @@ type waiter struct {
 }
 
 func newSeats(n int) *seats { return &seats{free: n, held: make(map[netip.Addr]int)} }
+
+// hosts are those that have seats.
+func (s *seats) hosts() []netip.Addr {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Collect(maps.Keys(s.held))
+}
 
 // enter takes a seat, or a place in line. The caller leaves it in any case, unless there is an error.
 func (s *seats) enter(host netip.Addr) (*waiter, error) {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"net"
+	"net/netip"
 	"sync"
 	"syscall"
 	"time"
@@ -47,6 +48,18 @@ type Receiver struct {
 
 	mu      sync.Mutex
 	serving map[*transferengine.Peer]struct{}
+	seats   *seats // while it serves
+}
+
+// Hosts are those that have seats now, as [HostOf] names them. It may be called at any time.
+func (r *Receiver) Hosts() []netip.Addr {
+	r.mu.Lock()
+	seats := r.seats
+	r.mu.Unlock()
+	if seats == nil {
+		return nil
+	}
+	return seats.hosts()
 }
 
 func (r *Receiver) validate() error {
@@ -74,8 +87,7 @@ var errServed = errors.New("the receiver takes one sender, and has served it")
 // serving is a Receiver at work.
 type serving struct {
 	*Receiver
-	door  door
-	seats *seats
+	door door
 	ctx   context.Context
 	stop  context.CancelCauseFunc
 
@@ -96,7 +108,10 @@ func (r *Receiver) Serve(ctx context.Context, listener net.Listener) error {
 	case seats == 0:
 		seats = DefaultSeats
 	}
-	s := &serving{Receiver: r, seats: newSeats(seats)}
+	s := &serving{Receiver: r}
+	r.mu.Lock()
+	r.seats = newSeats(seats)
+	r.mu.Unlock()
 	s.ctx, s.stop = context.WithCancelCause(ctx)
 	defer s.stop(nil)
 	defer context.AfterFunc(s.ctx, func() { _ = listener.Close() })()

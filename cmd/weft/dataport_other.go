@@ -1,0 +1,16 @@
+//go:build !linux
+
+package main
+
+import (
+	"context"
+	"net"
+	"net/netip"
+)
+
+// guardDataPort does nothing where there is no rail over sockets.
+func guardDataPort(context.Context, netip.AddrPort, func(net.Addr) bool) (stopped <-chan struct{}, err error) {
+	done := make(chan struct{})
+	close(done)
+	return done, nil
+}
