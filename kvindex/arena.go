@@ -222,8 +222,8 @@ func (a *Arena) patch(k uint64) error {
 	m.keys, m.values, m.sum = l.merge(&ws)
 	m.pieces = t.retrain(m.keys, l.model.eps == 0)
 	at := path[len(path)-1]
-	work := patcher[uint64]{a.config, a.sealed, func(uint64, []*leaf[uint64], ...*old[uint64]) {}}
-	s := work.spliceLeaves(at, l, m)
+	work := patcher[uint64]{a.config, a.sealed, func(uint64, []*leaf[uint64], ...old[uint64]) {}}
+	s := work.spliceLeaves(path, l, m)
 	p := newPlanner(a)
 	if alone := len(m.keys) == 0 && at.node.children() == 1; len(s.entries) == 1 && s.replaced == 1 && !alone {
 		return a.replaceLeaf(p, at, l, s.entries[0].leaf)

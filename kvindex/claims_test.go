@@ -183,13 +183,24 @@ func TestSoak(t *testing.T) {
 		for range 4000 {
 			m.step(t, x, random, random.IntN(90))
 		}
-		s, then := x.Snapshot(), m.clone()
-		for range 1000 {
-			m.step(t, x, random, 40)
+		var open []*kvindex.Snapshot[uint64]
+		var then []*reference
+		leaves := 0
+		for range 6 {
+			require.NoError(t, x.Flush(context.Background()))
+			leaves += x.Stats().Leaves
+			open, then = append(open, x.Snapshot()), append(then, m.clone())
+			for range 1000 {
+				m.step(t, x, random, random.IntN(90))
+			}
 		}
+		require.LessOrEqual(t, kvindex.Kept(x), leaves)
+		for _, i := range random.Perm(len(open)) {
+			then[i].requireSame(t, open[i], random)
+			require.NoError(t, open[i].Close())
+		}
+		require.Zero(t, kvindex.Kept(x))
 		require.NoError(t, x.Verify(), "%+v", cfg)
-		then.requireSame(t, s, random)
-		require.NoError(t, s.Close())
 		m.requireSame(t, x, random)
 	}
 }

@@ -50,3 +50,13 @@ func Enter(r *Reader) { r.epoch.enter() }
 
 // Leave is the end.
 func Leave(r *Reader) { r.epoch.leave() }
+
+// Kept is how many replaced leaves an index keeps for its snapshots.
+func Kept[V any](x *Index[V]) (n int) {
+	for _, p := range x.snapshots.all() {
+		if leaves := p.leaves.Load(); leaves != nil {
+			n += leaves.Len()
+		}
+	}
+	return n
+}

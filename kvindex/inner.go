@@ -102,6 +102,18 @@ type position[V any] struct {
 	last  bool   // no leaf comes after
 }
 
+// bounds are the least and the greatest key of the range.
+func (p position[V]) bounds() bounds {
+	b := whole
+	if !p.first {
+		b.least = p.lower
+	}
+	if !p.last {
+		b.most = p.upper - 1
+	}
+	return b
+}
+
 // step is one node on the way down.
 type step[V any] struct {
 	node      *inner[V]

@@ -6,11 +6,10 @@ import "sync/atomic"
 // leaf whose buffer is full is replaced.
 type leaf[V any] struct {
 	content[V]
-	buf    atomic.Pointer[buffer[V]] // nil until the first write
-	since  uint64                    // no write in the arrays has a later version
-	before *history[V]               // what snapshots older than since see; nil when there was none
-	at     uint64                    // offset in an arena; 0 outside one
-	sum    uint64                    // contentSum of the arrays, for Verify
+	buf   atomic.Pointer[buffer[V]] // nil until the first write
+	since uint64                    // no write in the arrays has a later version; older snapshots see another leaf
+	at    uint64                    // offset in an arena; 0 outside one
+	sum   uint64                    // contentSum of the arrays, for Verify
 }
 
 // content is a leaf's arrays, and the line over the keys.
@@ -30,7 +29,7 @@ func newLeaf[V any](keys []uint64, values []V, m model) *leaf[V] {
 type written[V any] struct {
 	buffer buffer[V]
 	leaf   leaf[V]
-	_      [32]byte
+	_      [40]byte
 }
 
 // newWritten is newLeaf with a known sum, and a buffer of the clock's version; without a clock there is none.
@@ -84,16 +83,4 @@ func (s *slot[V]) get(k uint64) (value V, ok bool) {
 		}
 	}
 	return c.search(k)
-}
-
-// history is what leaves replaced, kept while a snapshot may look at it.
-type history[V any] struct {
-	until  uint64                    // snapshots from this version on have no use for it
-	leaves atomic.Pointer[[]*old[V]] // in order of keys; nil once dropped
-}
-
-// old is a replaced leaf with the first key that was routed to it.
-type old[V any] struct {
-	from uint64
-	leaf *leaf[V]
 }

@@ -140,7 +140,10 @@ func (x *Index[V]) patch(k uint64, l *leaf[V], clock *atomic.Uint64) {
 		return
 	}
 	next := newWritten(m.keys, m.values, m.pieces[0].model, m.sum, clock)
-	x.preserve(m.version, []*leaf[V]{next}, &old[V]{0, l})
+	next.since = max(m.version, l.since)
+	if x.snapshots.oldest.Load() < next.since {
+		x.snapshots.keep(next.since, []old[V]{{l, locate(root, k, nil).bounds()}})
+	}
 	seg.leaves[i].set(next)
 	n.mu.Unlock()
 	x.counters.patches.Add(1)

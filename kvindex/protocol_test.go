@@ -32,6 +32,23 @@ func TestSnapshotEndsSlowWrites(t *testing.T) {
 	require.NoError(t, s.Close())
 }
 
+// TestLeafReplacedWhileASnapshotCloses replaces a leaf that two snapshots see after the newer one has handed down what it
+// keeps: the older one must keep it.
+func TestLeafReplacedWhileASnapshotCloses(t *testing.T) {
+	x, err := New[int](Config{})
+	require.NoError(t, err)
+	x.Put(1, 1)
+	older, newer := x.Snapshot(), x.Snapshot()
+	p, heir := x.snapshots.stop(newer.view.version)
+	p.handDown(heir)
+	x.Put(1, 2)
+	x.patch(1, x.leafOf(1), nil)
+	x.snapshots.remove(p)
+	v, ok := older.Get(1)
+	require.True(t, ok && v == 1)
+	require.NoError(t, older.Close())
+}
+
 // TestPatchLeavesRetiredNodesAlone takes the moment between finding a leaf's parent and locking it, in which the parent
 // was replaced.
 func TestPatchLeavesRetiredNodesAlone(t *testing.T) {

@@ -44,7 +44,7 @@ func (x *Index[V]) restructure(k uint64, l *leaf[V], m merged[V]) {
 	if at.leaf() != l {
 		return
 	}
-	s := x.patcher().spliceLeaves(at, l, m)
+	s := x.patcher().spliceLeaves(path, l, m)
 	if alone := len(m.keys) == 0 && at.node.children() == 1; len(s.entries) == 1 && s.replaced == 1 && !alone {
 		at.node.segs[at.seg].leaves[at.slot].set(s.entries[0].leaf)
 		x.counters.patches.Add(1)
@@ -61,17 +61,19 @@ func (x *Index[V]) restructure(k uint64, l *leaf[V], m merged[V]) {
 type patcher[V any] struct {
 	config   Config
 	sealed   func(l *leaf[V], into *writes[V]) // ends writing to a leaf
-	preserve func(version uint64, leaves []*leaf[V], olds ...*old[V])
+	preserve func(version uint64, leaves []*leaf[V], olds ...old[V])
 }
 
 func (x *Index[V]) patcher() patcher[V] { return patcher[V]{x.config, x.sealed, x.preserve} }
 
 // spliceLeaves makes the leaves that replace l, together with the neighbours that can share a leaf with it where it has
-// become sparse.
-func (x patcher[V]) spliceLeaves(at step[V], l *leaf[V], m merged[V]) splice[V] {
+// become sparse. The path leads to l.
+func (x patcher[V]) spliceLeaves(path []step[V], l *leaf[V], m merged[V]) splice[V] {
 	t := x.config.leafTrainer()
+	above, at := len(path)-1, path[len(path)-1]
+	node := boundsOf(path[:above])
 	s := splice[V]{from: at, replaced: 1}
-	s.olds = []*old[V]{{at.pivot(), l}}
+	s.olds = []old[V]{{l, at.within(node)}}
 	for end := at; shrunk(l, m.keys, t) && len(m.keys) < t.retrainBound(); {
 		next, right := end.next()
 		if !right {
@@ -89,10 +91,10 @@ func (x patcher[V]) spliceLeaves(at step[V], l *leaf[V], m merged[V]) splice[V] 
 		s.replaced++
 		if right {
 			end = next
-			s.olds = append(s.olds, &old[V]{next.pivot(), n})
+			s.olds = append(s.olds, old[V]{n, next.within(node)})
 		} else {
 			s.from = next
-			s.olds = slices.Insert(s.olds, 0, &old[V]{next.pivot(), n})
+			s.olds = slices.Insert(s.olds, 0, old[V]{n, next.within(node)})
 		}
 	}
 	pivot := s.from.pivot()
@@ -127,6 +129,27 @@ func (x patcher[V]) joined(m merged[V], neighbour *leaf[V], right bool) merged[V
 		m.keys, m.values = slices.Concat(keys, m.keys), slices.Concat(values, m.values)
 	}
 	return m
+}
+
+// boundsOf is the range of what a path leads to.
+func boundsOf[V any](path []step[V]) bounds {
+	b := whole
+	for _, s := range path {
+		b = s.within(b)
+	}
+	return b
+}
+
+// within is the range of a step's child, in the range of its node. A node's first child takes whatever the node's parent sends.
+func (s step[V]) within(node bounds) bounds {
+	b := node
+	if _, found := s.previous(); found {
+		b.least = s.pivot()
+	}
+	if next, found := s.next(); found {
+		b.most = next.pivot() - 1
+	}
+	return b
 }
 
 // pivot is the routing key of a step's child.

@@ -27,14 +27,15 @@ type rank struct {
 	before int
 }
 
-// Snapshot opens a view of this moment, in constant time and without waiting for writers or making them wait. Leaves
-// that are replaced stay in memory for it until its Close.
+// Snapshot opens a view of this moment, in constant time and without waiting for writers or making them wait. Each leaf
+// that is replaced for the first time since then stays in memory for it until its Close, so the snapshots that are open take at
+// most the memory of as many copies of the map, whatever is written meanwhile.
 func (x *Index[V]) Snapshot() *Snapshot[V] {
 	x.tree()
 	return &Snapshot[V]{view: view[V]{x, x.snapshots.begin(&x.version)}}
 }
 
-// Close lets go of what is kept for the snapshot. It gives no error and may be called again.
+// Close lets go of what is kept for the snapshot and for no other. It gives no error and may be called again.
 func (s *Snapshot[V]) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -10,7 +10,7 @@ type splice[V any] struct {
 	from     step[V] // the first child replaced
 	replaced int     // so many from there, which may reach into the next segments
 	entries  []entry[V]
-	olds     []*old[V] // replaced leaves, in order
+	olds     []old[V] // replaced leaves, in order
 }
 
 // into makes the nodes that replace n: the segments that the splice touches are cut anew, together with a neighbour

@@ -6,7 +6,7 @@ import (
 )
 
 // view is the map as of a version. The live index is the view of the latest one; for older ones, leaves that have been
-// replaced since lead back to what they replaced.
+// replaced since are kept with the snapshots.
 type view[V any] struct {
 	index   *Index[V]
 	version uint64
@@ -15,34 +15,10 @@ type view[V any] struct {
 // locate finds the leaf of k as of the version, and its range.
 func (w view[V]) locate(k uint64) position[V] {
 	p := locate(w.index.tree(), k, nil)
-	for p.leaf.since > w.version {
-		p.back(k)
+	if p.leaf.since > w.version {
+		return w.index.snapshots.find(k, w.version)
 	}
 	return p
-}
-
-// back goes from a leaf to the one that it replaced around k.
-func (p *position[V]) back(k uint64) {
-	var olds *[]*old[V]
-	if p.leaf.before != nil {
-		olds = p.leaf.before.leaves.Load()
-	}
-	if olds == nil {
-		panic("kvindex: snapshot used after Close")
-	}
-	i := len(*olds) - 1
-	for i > 0 && (*olds)[i].from > k {
-		i--
-	}
-	p.leaf = (*olds)[i].leaf
-	if from := (*olds)[i].from; i > 0 && (p.first || from > p.lower) {
-		p.lower, p.first = from, false
-	}
-	if i+1 < len(*olds) {
-		if from := (*olds)[i+1].from; p.last || from < p.upper {
-			p.upper, p.last = from, false
-		}
-	}
 }
 
 // get returns the value of k as of the version.
