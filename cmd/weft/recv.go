@@ -142,15 +142,7 @@ func (a *app) recv(ctx context.Context, o recvOptions) (err error) {
 			}
 		},
 	}
-	looks, stop := context.WithCancel(ctx)
-	stopped, err := guardDataPort(looks, reach.listens, func(from net.Addr) bool { return reach.serves(from, receiver.Hosts()) })
-	if err != nil {
-		stop()
-		return err
-	}
-	err = receiver.Serve(ctx, listener)
-	stop()
-	<-stopped
+	err = serve(ctx, &receiver, reach, listener)
 	a.shutDown(engine.Shutdown)
 	switch {
 	case ctx.Err() != nil:
@@ -158,6 +150,20 @@ func (a *app) recv(ctx context.Context, o recvOptions) (err error) {
 	case o.once && failed:
 		return errReported
 	}
+	return err
+}
+
+// serve serves senders, and looks after the data port meanwhile.
+func serve(ctx context.Context, receiver *filetransfer.Receiver, reach *reach, listener net.Listener) error {
+	looks, stop := context.WithCancel(ctx)
+	defer stop()
+	stopped, err := guardDataPort(looks, reach.listens, func(from net.Addr) bool { return reach.serves(from, receiver.Hosts()) })
+	if err != nil {
+		return errors.Join(err, listener.Close())
+	}
+	err = receiver.Serve(ctx, listener)
+	stop()
+	<-stopped
 	return err
 }
 

@@ -88,8 +88,8 @@ var errServed = errors.New("the receiver takes one sender, and has served it")
 type serving struct {
 	*Receiver
 	door door
-	ctx   context.Context
-	stop  context.CancelCauseFunc
+	ctx  context.Context
+	stop context.CancelCauseFunc
 
 	only error // what became of the one sender, with Once
 }
