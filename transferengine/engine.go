@@ -20,6 +20,9 @@ type Config struct {
 	Rails []rail.Opener
 	// Progress says who does the engine's work; zero is Inline.
 	Progress Progress
+	// NoSpin lets waits sleep as soon as they find nothing, rather than look again for a while. A wait then ends some
+	// microseconds later, and the processor is free meanwhile: for programs that compute while others of their goroutines wait.
+	NoSpin bool
 	// QueueDepth is how many requests may wait for the worker, rounded up to a power of two; zero is 1024.
 	QueueDepth int
 	// MaxTransfers is how many requests the worker has under way at once, at most 1<<20; zero is 4096.
@@ -139,6 +142,7 @@ func open(config Config) (*Engine, error) {
 	e.peers = newPeerTable()
 	e.worker = newWorker(e)
 	e.progress = newProgress(e.worker)
+	e.progress.patience.none = config.NoSpin
 	e.counters.progress = e.progress
 	e.cutOff, e.cut = context.WithCancel(context.Background())
 	if err := e.requests.Init("engine", nil, func() error { return nil }); err != nil {

@@ -54,9 +54,17 @@ func (l *lull) restless(now time.Duration) bool {
 }
 
 // patience is for how long drivers go on without anything happening before they sleep, as it is at present.
-type patience struct{ extra atomic.Int64 }
+type patience struct {
+	extra atomic.Int64
+	none  bool // Config.NoSpin
+}
 
-func (p *patience) get() time.Duration { return spinTime + yieldTime + time.Duration(p.extra.Load()) }
+func (p *patience) get() time.Duration {
+	if p.none {
+		return 0
+	}
+	return spinTime + yieldTime + time.Duration(p.extra.Load())
+}
 
 // slept takes in how long a driver slept.
 func (p *patience) slept(d time.Duration) {

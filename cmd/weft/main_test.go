@@ -91,8 +91,6 @@ func TestWrongCommandLines(t *testing.T) {
 func TestFailures(t *testing.T) {
 	dir := t.TempDir()
 	for text, args := range map[string][]string{
-		"no such file":                  {"send", filepath.Join(dir, "absent"), "192.0.2.1:7471"},
-		"is a folder":                   {"send", dir, "192.0.2.1:7471"},
 		"no such file or directory":     {"recv", "--dir", filepath.Join(dir, "absent")},
 		"`weft doctor` says what to do": {"recv", "--dir", dir, "--rail", "verbs:no_such_device"},
 	} {
@@ -174,7 +172,7 @@ func TestDoctorOfFabric(t *testing.T) {
 }
 
 func TestReportTransfer(t *testing.T) {
-	report := filetransfer.Report{Peer: "192.0.2.1:7471", Seconds: 2, RDMABytes: 4096, ControlBytes: 77,
+	report := filetransfer.Report{Peer: "192.0.2.1:7471", Seconds: 2, RDMABytes: 4096, ControlBytes: 77, Total: filetransfer.Total{Files: 2, Failed: 1, Bytes: 4096},
 		Files: []filetransfer.FileReport{{Name: "good", Bytes: 4096, SHA256: "abc"}, {Name: "bad\x1b[2J", Bytes: 1, Error: "exists"}}}
 	var out, stderr bytes.Buffer
 	a := &app{stdout: &out, stderr: &stderr}
@@ -187,10 +185,11 @@ func TestReportTransfer(t *testing.T) {
 	a.json = true
 	require.ErrorIs(t, a.reportTransfer(newTransferResult("verbs:rxe0", report, errors.New("broke off"))), errReported)
 	require.JSONEq(t, `{"rail":"verbs:rxe0","peer":"192.0.2.1:7471","seconds":2,"bytes_per_second":2048,"control_bytes":77,
-		"rdma_bytes":4096,"error":"broke off","files":[{"name":"good","bytes":4096,"sha256":"abc"},
-		{"name":"bad\u001b[2J","bytes":1,"error":"exists"}]}`, out.String())
+		"rdma_bytes":4096,"error":"broke off","total":{"files":2,"failed":1,"bytes":4096},
+		"files":[{"name":"good","folder":false,"bytes":4096,"sha256":"abc","error":""},
+		{"name":"bad\u001b[2J","folder":false,"bytes":1,"sha256":"","error":"exists"}]}`, out.String())
 
-	report.Files = report.Files[:1]
+	report.Files, report.Total = report.Files[:1], filetransfer.Total{Files: 1, Bytes: 4096}
 	require.NoError(t, a.reportTransfer(newTransferResult("verbs:rxe0", report, nil)))
 	require.Equal(t, []filetransfer.FileReport{}, newTransferResult("verbs:rxe0", filetransfer.Report{}, nil).Files)
 }
@@ -208,7 +207,7 @@ func TestProgressBar(t *testing.T) {
 	a := &app{stderr: &stderr}
 	for _, files := range [][]filetransfer.Source{nil, {{Size: 100}}} {
 		p := a.newProgress(files)
-		p.moved(50)
+		p.moved("file", 50)
 		p.end()
 	}
 	require.Empty(t, stderr.String())

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"net"
 	"sync"
 	"time"
@@ -107,7 +106,7 @@ func (a *app) recv(ctx context.Context, o recvOptions) (err error) {
 	if err != nil {
 		return err
 	}
-	box, err := inbox.Open(o.dir, o.force)
+	box, err := inbox.Open(o.dir, inbox.Config{Replace: o.force})
 	if err != nil {
 		return err
 	}
@@ -133,7 +132,7 @@ func (a *app) recv(ctx context.Context, o recvOptions) (err error) {
 	receiver := filetransfer.Receiver{
 		Engine: engine, Window: o.window, Once: o.once, Seats: o.seats, Key: key,
 		Reachable: reach.check, TurnedAway: away.say,
-		Create: func(name string, mode fs.FileMode) (filetransfer.File, error) { return box.Create(name, mode) },
+		Folder: filetransfer.InboxFolder(box),
 		Served: func(report filetransfer.Report, err error) {
 			reports.Lock()
 			defer reports.Unlock()

@@ -24,7 +24,7 @@ func newTransferResult(rail string, report filetransfer.Report, err error) trans
 		r.Files = []filetransfer.FileReport{} // never null
 	}
 	if report.Seconds > 0 {
-		r.BytesPerSecond = float64(report.Moved()) / report.Seconds
+		r.BytesPerSecond = float64(report.Total.Bytes) / report.Seconds
 	}
 	if err != nil {
 		r.Error = err.Error()
@@ -51,10 +51,10 @@ func (a *app) reportTransfer(r transferResult) error {
 	if r.Error != "" {
 		fmt.Fprintf(a.stderr, "weft: %s\n", r.Error)
 	} else if !a.json {
-		fmt.Fprintf(a.stdout, "%d of %d files, %s in %.2f s, %s/s, over %s, with %s\n", len(r.Files)-r.Refused(),
-			len(r.Files), formatBytes(float64(r.Moved())), r.Seconds, formatBytes(r.BytesPerSecond), r.Rail, r.Peer)
+		fmt.Fprintf(a.stdout, "%d of %d files, %s in %.2f s, %s/s, over %s, with %s\n", r.Total.Files-r.Total.Failed,
+			r.Total.Files, formatBytes(float64(r.Total.Bytes)), r.Seconds, formatBytes(r.BytesPerSecond), r.Rail, r.Peer)
 	}
-	if r.Error != "" || r.Refused() > 0 {
+	if r.Error != "" || r.Total.Failed > 0 {
 		return errReported
 	}
 	return nil
@@ -91,7 +91,7 @@ func (a *app) newProgress(files []filetransfer.Source) *progress {
 		mpb.AppendDecorators(decor.Percentage(), decor.AverageSpeed(decor.SizeB1024(0), "  % .1f")))}
 }
 
-func (p *progress) moved(bytes int) { p.bar.IncrBy(bytes) }
+func (p *progress) moved(_ string, bytes int64) { p.bar.IncrInt64(bytes) }
 
 // end leaves the bar where it got to.
 func (p *progress) end() {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"net"
 	"testing"
 	"time"
@@ -13,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/weftrdma/weft/cmd/weft/internal/filetransfer"
+	"github.com/weftrdma/weft/cmd/weft/internal/inbox"
 	"github.com/weftrdma/weft/cmd/weft/internal/wire"
 	"github.com/weftrdma/weft/internal/mem"
 	"github.com/weftrdma/weft/internal/rdmatest"
@@ -40,8 +40,10 @@ func (f *stuckFile) Write(p []byte) (int, error) {
 // discard is a File that keeps nothing.
 type discard struct{ io.Writer }
 
-func (discard) Publish() error { return nil }
-func (discard) Discard() error { return nil }
+func (discard) Hole(int64) error { return nil }
+func (discard) Publish() error   { return nil }
+func (discard) Discard() error   { return nil }
+func (discard) Suspend() error   { return nil }
 
 // stuck has a receiver in the middle of a file of a sender.
 func stuck(t *testing.T, r *filetransfer.Receiver, s filetransfer.Sender) (end *receiverEnd, conn net.Conn, f *stuckFile, sent chan error) {
@@ -49,7 +51,7 @@ func stuck(t *testing.T, r *filetransfer.Receiver, s filetransfer.Sender) (end *
 	released, release := context.WithCancel(context.Background())
 	f = &stuckFile{File: discard{io.Discard}, reached: make(chan struct{}, 1), release: release, wait: released.Done()}
 	r.Window, r.Once = window, true
-	r.Create = func(string, fs.FileMode) (filetransfer.File, error) { return f, nil }
+	r.Folder = folder{create: func(inbox.Entry) (filetransfer.File, error) { return f, nil }}
 	end = receive(t, newNetwork(t, simrail.Script{}), r)
 	t.Cleanup(release)
 	s.Engine = openEngine(t, end.network, "sender")
@@ -73,8 +75,8 @@ func TestConnectionLost(t *testing.T) {
 	end, conn, f, sent := stuck(t, new(filetransfer.Receiver), filetransfer.Sender{})
 	require.NoError(t, conn.Close())
 	f.release()
-	require.ErrorContains(t, <-sent, fmt.Sprintf(`send "file" to %s: the connection is lost`, end.address))
-	require.ErrorContains(t, end.result(), fmt.Sprintf(`receive "file" from %s: it closed the connection before the end`,
+	require.ErrorContains(t, <-sent, fmt.Sprintf(`send to %s: the connection is lost`, end.address))
+	require.ErrorContains(t, end.result(), fmt.Sprintf(`receive from %s: it closed the connection before the end`,
 		conn.LocalAddr()))
 }
 
@@ -85,13 +87,13 @@ func TestHostGone(t *testing.T) {
 		end.network.Kill(gone)
 		if gone == "receiver" {
 			err := <-sent
-			require.ErrorContains(t, err, fmt.Sprintf(`send "file" to %s: `, end.address))
+			require.ErrorContains(t, err, fmt.Sprintf(`send to %s: `, end.address))
 			require.ErrorContains(t, err, "peer is gone")
 		}
 		f.release()
 		err := end.result()
 		if gone == "sender" {
-			require.ErrorContains(t, err, fmt.Sprintf(`receive "file" from %s: `, conn.LocalAddr()))
+			require.ErrorContains(t, err, fmt.Sprintf(`receive from %s: `, conn.LocalAddr()))
 			require.ErrorContains(t, err, "peer is gone")
 			require.Error(t, <-sent)
 		}
@@ -103,7 +105,7 @@ func TestStopped(t *testing.T) {
 	end, _, f, sent := stuck(t, new(filetransfer.Receiver), filetransfer.Sender{})
 	end.stop(errors.New("terminated"))
 	f.release()
-	require.EqualError(t, <-sent, fmt.Sprintf(`send "file" to %s: it gave up: terminated`, end.address))
+	require.EqualError(t, <-sent, fmt.Sprintf(`send to %s: it gave up: terminated`, end.address))
 	require.ErrorContains(t, end.result(), "terminated")
 }
 
@@ -111,7 +113,7 @@ func TestStopped(t *testing.T) {
 func TestNoProgress(t *testing.T) {
 	short := filetransfer.Timeouts{Idle: time.Second} // a busy machine makes progress within it
 	end, _, f, sent := stuck(t, new(filetransfer.Receiver), filetransfer.Sender{Timeouts: short})
-	require.ErrorContains(t, <-sent, fmt.Sprintf(`send "file" to %s: `, end.address))
+	require.ErrorContains(t, <-sent, fmt.Sprintf(`send to %s: `, end.address))
 	f.release()
 	require.ErrorContains(t, end.result(), "it made no progress for 1s")
 }
@@ -180,26 +182,31 @@ func requireAbort(t *testing.T, conn *wire.Conn, text string) {
 func TestUnexpectedMessages(t *testing.T) {
 	end := receive(t, newNetwork(t, simrail.Script{}), &filetransfer.Receiver{Window: window,
 		Timeouts: filetransfer.Timeouts{Idle: time.Second}}) // a busy machine says something within it
+	many := make([]wire.Message, 1025)
+	for i := range many {
+		many[i] = &wire.File{Name: fmt.Sprint(i), Size: 1}
+	}
 	for i, c := range []struct {
 		messages []wire.Message
 		text     string
 	}{
-		{[]wire.Message{&wire.Digest{}}, `it sent "digest" where "file" was due`},
-		{[]wire.Message{&wire.File{Name: "a"}, &wire.File{Name: "b"}}, `it sent "file" where "digest" was due`},
-		{[]wire.Message{&wire.File{Name: "a"}, &wire.End{}}, `it sent "end" where "digest" was due`},
+		{[]wire.Message{&wire.Accept{}}, `it sent "accept" where "file" was due`},
+		{[]wire.Message{&wire.File{Name: "a", Size: 1}, &wire.End{}}, "it said that it was done, and owes 1 files"},
+		{many, "it announces more than 1024 files ahead"},
 		{[]wire.Message{&wire.File{Name: "a", Size: wire.MaxSize}}, "it made no progress for 1s"},
 		{nil, "it made no progress for 1s"},
 	} {
 		conn := greet(t, end, fmt.Sprintf("sender %d", i))
-		for j, m := range c.messages {
-			require.NoError(t, conn.Send(m))
-			if _, last := m.(*wire.File); last && (j < len(c.messages)-1 || m.(*wire.File).Size > 0) {
-				answer, err := conn.Receive()
-				require.NoError(t, err)
-				require.Equal(t, &wire.Answer{}, answer)
-			}
+		for _, m := range c.messages {
+			require.NoError(t, conn.Queue(m))
 		}
-		requireAbort(t, conn, c.text)
+		require.NoError(t, conn.Flush())
+		m := afterWaiting(t, conn)
+		for ; wire.NameOf(m) == "accept"; m = afterWaiting(t, conn) {
+		}
+		require.IsType(t, &wire.Abort{}, m)
+		require.Contains(t, m.(*wire.Abort).Text, c.text)
+		require.NoError(t, conn.Close())
 	}
 	end.requireFiles(0)
 }
@@ -297,7 +304,7 @@ func TestHostileReceiver(t *testing.T) {
 		require.NoError(t, err)
 		s := filetransfer.Sender{Engine: openEngine(t, n, fmt.Sprintf("sender %d", i))}
 		_, err = s.Send(rdmatest.Context(t, patience), conn, nil)
-		require.ErrorContains(t, err, "greet "+l.Addr().String())
+		require.ErrorContains(t, err, "connect to "+l.Addr().String())
 		require.ErrorContains(t, err, c.text)
 		require.NoError(t, l.Close())
 	}
@@ -313,7 +320,7 @@ func TestSilentReceiver(t *testing.T) {
 	s := filetransfer.Sender{Engine: openEngine(t, newNetwork(t, simrail.Script{}), "sender"),
 		Timeouts: filetransfer.Timeouts{Handshake: 50 * time.Millisecond}}
 	_, err = s.Send(rdmatest.Context(t, patience), conn, nil)
-	require.EqualError(t, err, fmt.Sprintf("greet %s: it said nothing in time", l.Addr()))
+	require.EqualError(t, err, fmt.Sprintf("connect to %s: it said nothing in time", l.Addr()))
 }
 
 // TestSenderCancelled: the receiver is told why.
@@ -321,9 +328,9 @@ func TestSenderCancelled(t *testing.T) {
 	end := receive(t, newNetwork(t, simrail.Script{}), &filetransfer.Receiver{Window: window, Once: true})
 	ctx, cancel := context.WithCancelCause(rdmatest.Context(t, patience))
 	defer cancel(nil)
-	s := filetransfer.Sender{Engine: openEngine(t, end.network, "sender"), Progress: func(int) { cancel(errors.New("interrupted")) }}
+	s := filetransfer.Sender{Engine: openEngine(t, end.network, "sender"), Progress: func(string, int64) { cancel(errors.New("interrupted")) }}
 	_, err := s.Send(ctx, end.dial(), []filetransfer.Source{source(t, "file", 20*window)})
-	require.EqualError(t, err, fmt.Sprintf(`send "file" to %s: interrupted`, end.address))
+	require.EqualError(t, err, fmt.Sprintf(`send to %s: interrupted`, end.address))
 	require.ErrorContains(t, end.result(), "it gave up: interrupted")
 	end.requireFiles(0)
 }

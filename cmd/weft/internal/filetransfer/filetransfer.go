@@ -1,11 +1,13 @@
 // Package filetransfer moves files between two processes: their bytes by RDMA, everything else over one TCP connection
 // (see package wire).
 //
-// The receiver registers a window of memory for each sender, cut into slots of one size. Chunk n of a transfer, counted
-// over all its files, goes to slot n modulo the number of slots by one write whose immediate is the number of the slot.
-// A file begins with a new chunk; its last one is shorter. So both ends know from the files' sizes alone which bytes are
-// where. The receiver takes the chunks in order, hashes and stores each, and gives its slot back by a write without bytes
-// whose immediate the sender counts. While it does so the other slots fill, and the sender reads ahead.
+// The receiver registers a window of memory for each sender, cut into slots of one size. The sender fills slot after slot
+// with records (record.go), round and round, each by one write whose immediate is the number of the slot. The receiver takes
+// the slots in order and gives each back by a write without bytes whose immediate the sender counts.
+//
+// Both ends work in stages, so that reading, hashing, moving and writing go on at once: the sender fills slots, hashes them
+// and writes them (send.go); the receiver takes them, hashes and stores them at once, and then puts files in place and
+// gives slots back (receive.go). Files are announced ahead over TCP and answered for later, so that no file waits for an answer.
 //
 // What ends a transfer early is told to the other end, which reports it; a process or a host that is gone is noticed by the
 // TCP connection or by the engine, whichever is first.
@@ -72,52 +74,10 @@ func (t Timeouts) withDefaults() Timeouts {
 	return t
 }
 
-// Report is what one transfer, of one sender to one receiver, came to.
-type Report struct {
-	Peer         string       `json:"peer"` // the other end's TCP address
-	Files        []FileReport `json:"files"`
-	Seconds      float64      `json:"seconds"`       // from the first file to the last answer
-	ControlBytes int64        `json:"control_bytes"` // over TCP, both ways
-	RDMABytes    uint64       `json:"rdma_bytes"`    // by RDMA writes
-}
-
-// FileReport is what became of one file.
-type FileReport struct {
-	Name   string `json:"name"` // as it was sent: see wire.Printable
-	Bytes  uint64 `json:"bytes"`
-	SHA256 string `json:"sha256,omitempty"`
-	Error  string `json:"error,omitempty"` // empty: it is in place, with this hash
-}
-
-// Moved is how many bytes of files are in place.
-func (r *Report) Moved() (bytes uint64) {
-	for _, f := range r.Files {
-		if f.Error == "" {
-			bytes += f.Bytes
-		}
-	}
-	return bytes
-}
-
-// Refused is how many files are not in place.
-func (r *Report) Refused() (files int) {
-	for _, f := range r.Files {
-		if f.Error != "" {
-			files++
-		}
-	}
-	return files
-}
-
 // cut cuts a window into slots.
 func cut(window int) (slotSize, slots int) {
 	slotSize = min(max(window/wantSlots/slotAlign*slotAlign, slotAlign), maxSlot)
 	return slotSize, window / slotSize
-}
-
-// chunkSize is the size of a file's chunk that starts at the offset.
-func chunkSize(size, offset uint64, slotSize int) int {
-	return int(min(size-offset, uint64(slotSize)))
 }
 
 // buffer is registered memory.

@@ -48,7 +48,7 @@ func await[T wire.Message](s *session, deadline time.Time) (T, error) {
 	case nil:
 		return none, err
 	}
-	return none, fmt.Errorf("it sent %q where %q was due", wire.Kind(m), wire.Kind(none))
+	return none, fmt.Errorf("it sent %q where %q was due", wire.NameOf(m), wire.NameOf(none))
 }
 
 // introduce says who this sender is.
@@ -117,7 +117,7 @@ func (s *sending) standInLine() (*wire.Welcome, error) {
 				s.config.Waiting(int(m.Place))
 			}
 		default:
-			return nil, fmt.Errorf("it sent %q where \"welcome\" was due", wire.Kind(m))
+			return nil, fmt.Errorf("it sent %q where \"welcome\" was due", wire.NameOf(m))
 		}
 	}
 }
@@ -133,9 +133,7 @@ func (s *sending) accept(welcome *wire.Welcome) (address transferengine.Address,
 			welcome.Slots, welcome.SlotSize, s.window.Length(), acceptSlots, acceptSlot)
 	}
 	s.slotSize, s.slots = int(welcome.SlotSize), int(welcome.Slots)
-	s.allowed = uint64(s.slots)
-	s.transfers = make([]transferengine.Transfer, min(s.slots, max(stageBytes/s.slotSize, 1)))
-	s.stage, err = newBuffer(s.config.Engine, len(s.transfers)*s.slotSize, 0)
+	s.stage, err = newBuffer(s.config.Engine, s.stageSlots()*s.slotSize, 0)
 	return address, err
 }
 
@@ -175,7 +173,7 @@ func (s *session) wait(w *waiter) error {
 		case <-s.ctx.Done():
 			return context.Cause(s.ctx)
 		case m := <-s.messages:
-			return fmt.Errorf("it sent %q before it had a seat", wire.Kind(m))
+			return fmt.Errorf("it sent %q before it had a seat", wire.NameOf(m))
 		case place = <-w.place:
 		case <-alive.C:
 		}
@@ -201,7 +199,6 @@ func (s *receiving) welcome(request *wire.Request) error {
 	}
 	s.credits = credits
 	s.slotSize, s.slots = cut(s.receiver.window())
-	s.transfers = make([]transferengine.Transfer, s.slots)
 	if s.peer, err = s.connect(address); err != nil {
 		return err
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"net"
 	"net/netip"
 	"sync"
@@ -25,8 +24,11 @@ const (
 type Receiver struct {
 	// Engine carries the bytes.
 	Engine *transferengine.Engine
-	// Create begins a file; it defends itself against the names.
-	Create func(name string, mode fs.FileMode) (File, error)
+	// Folder takes the files.
+	Folder Folder
+	// MaxFiles and MaxBytes are how many files, folders among them, and bytes of files one sender may leave; zero is no limit.
+	MaxFiles int
+	MaxBytes uint64
 	// Window is the memory for each sender in bytes, from MinWindow to MaxWindow; zero is DefaultWindow.
 	Window int
 	// Seats is how many senders are served at a time, at most MaxSeats; zero is DefaultSeats. Others wait in line.
@@ -40,8 +42,10 @@ type Receiver struct {
 	Once bool
 	// Timeouts bound how long senders are waited for.
 	Timeouts Timeouts
-	// Received is told what became of each file, Served of each transfer, and TurnedAway of each connection that did not become
+	// Progress is told each time bytes of a file arrived, with the size that was announced (wire.UnknownSize if none was),
+	// Received what became of each file, Served of each transfer, and TurnedAway of each connection that did not become
 	// one; nil for none. They may be called by several goroutines at a time.
+	Progress   func(peer, file string, size uint64, bytes int64)
 	Received   func(peer string, file FileReport)
 	Served     func(Report, error)
 	TurnedAway func(peer string, err error)

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/weftrdma/weft/cmd/weft/internal/wire"
@@ -23,6 +24,9 @@ type session struct {
 	deaf     chan struct{}     // closed when nothing more can come from the other end
 
 	goroutines sync.WaitGroup
+
+	began time.Time
+	alive atomic.Int64 // when the other end said last that it works, in ns after began
 }
 
 // errGone are causes that are the other end's: there is nobody to tell them to.
@@ -34,7 +38,7 @@ func (e *errGone) Unwrap() error { return e.err }
 // newSession makes a session that nobody listens to yet: see greet.go. It must be closed.
 func newSession(ctx context.Context, conn net.Conn, timeouts Timeouts) *session {
 	s := &session{conn: wire.NewConn(conn, timeouts.Handshake), timeouts: timeouts, messages: make(chan wire.Message),
-		deaf: make(chan struct{})}
+		deaf: make(chan struct{}), began: time.Now()}
 	s.ctx, s.cancel = context.WithCancelCause(ctx)
 	return s
 }
@@ -64,6 +68,8 @@ func (s *session) listen() {
 			return
 		case abort != nil:
 			s.cancel(gaveUp(abort))
+		case isAlive(m):
+			s.alive.Store(int64(time.Since(s.began)))
 		default:
 			select {
 			case s.messages <- m:
@@ -110,11 +116,6 @@ func (s *session) reason(err error) error {
 	}
 }
 
-// patience bounds one wait of the engine.
-func (s *session) patience() (context.Context, context.CancelFunc) {
-	return context.WithTimeoutCause(s.ctx, s.timeouts.Idle, s.idle(s.timeouts.Idle))
-}
-
 func (s *session) idle(limit time.Duration) error {
 	return fmt.Errorf("it made no progress for %v", limit)
 }
@@ -142,7 +143,7 @@ func expect[T wire.Message](s *session, limit time.Duration) (T, error) {
 	}
 	got, ok := m.(T)
 	if !ok {
-		return got, fmt.Errorf("it sent %q where %q was due", wire.Kind(m), wire.Kind(got))
+		return got, fmt.Errorf("it sent %q where %q was due", wire.NameOf(m), wire.NameOf(got))
 	}
 	return got, nil
 }

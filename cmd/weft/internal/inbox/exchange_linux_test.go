@@ -8,12 +8,14 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
+
+	"github.com/weftrdma/weft/cmd/weft/internal/inbox"
 )
 
 // TestFolderExchangedAllTheTime has a folder and a link to another one change places all the time. Whatever the moment,
 // no file may go through the link.
 func TestFolderExchangedAllTheTime(t *testing.T) {
-	b, dir := open(t, false)
+	b, dir := open(t, inbox.Config{})
 	folder, link := filepath.Join(dir, "folder"), filepath.Join(dir, "link")
 	require.NoError(t, os.Mkdir(folder, 0o755))
 	require.NoError(t, os.Mkdir(filepath.Join(dir, "target"), 0o755))
@@ -33,7 +35,7 @@ func TestFolderExchangedAllTheTime(t *testing.T) {
 		stopped <- err
 	}()
 	for i := range 4000 {
-		if f, err := b.Create(fmt.Sprintf("folder/%d", i), 0o644); err == nil {
+		if f, err := b.Create(inbox.Entry{Name: fmt.Sprintf("folder/%d", i), Mode: 0o644}, nil); err == nil {
 			require.NoError(t, f.Publish())
 		}
 	}

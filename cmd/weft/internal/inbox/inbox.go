@@ -6,36 +6,79 @@
 // random name in the same folder that nobody else can have made (O_EXCL), and the whole file gets its name by a hard link,
 // which fails if the name exists. Only an inbox that was opened to replace files renames.
 //
-// A process that is killed leaves at most the files of random names, which begin with ".weft-".
+// All names that an inbox makes up begin with ".weft-", and names from elsewhere may not. A process that is killed leaves files
+// under way; the next inbox on the folder removes them (owner.go), or goes on with them (partial.go).
 package inbox
 
 import (
-	"crypto/rand"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"strings"
+	"sync"
 	"syscall"
+	"time"
 )
+
+// Config says how an inbox treats what is there.
+type Config struct {
+	// Replace lets files that exist be replaced; otherwise they are refused.
+	Replace bool
+	// Resume keeps what is there of files whose transfers are interrupted, and goes on with it.
+	Resume bool
+}
+
+// Entry is a file or folder that is to come.
+type Entry struct {
+	Name    string // relative to the inbox, elements separated by slashes
+	Folder  bool
+	Size    uint64      // bytes; more than 1<<63-1 if it is not known
+	Mode    fs.FileMode // permission bits alone, from which the process's umask is taken as usual
+	ModTime time.Time
+}
 
 // Inbox is a folder that takes files. Its methods may be called by several goroutines.
 type Inbox struct {
-	root    *os.Root
-	replace bool
+	root   *os.Root
+	config Config
+
+	mu    sync.Mutex
+	owner *owner              // nil until a file comes
+	made  map[string]struct{} // folders that were made here and not finished
 }
 
-// Open opens an inbox on an existing folder. Files that exist are replaced if replace is set, and refused otherwise.
-func Open(dir string, replace bool) (*Inbox, error) {
+// Open opens an inbox on an existing folder, and removes what others have left there that were killed.
+func Open(dir string, config Config) (*Inbox, error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return nil, err
 	}
-	return &Inbox{root: root, replace: replace}, nil
+	b := &Inbox{root: root, config: config, made: make(map[string]struct{})}
+	b.clean()
+	return b, nil
 }
 
-// Close closes the inbox. Files under way are not affected.
-func (b *Inbox) Close() error { return b.root.Close() }
+// Close closes the inbox. There must be no files under way.
+func (b *Inbox) Close() (err error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.owner != nil {
+		err = b.owner.close(b.root)
+	}
+	return errors.Join(err, b.root.Close())
+}
+
+// own returns the owner of files under way.
+func (b *Inbox) own() (_ *owner, err error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.owner == nil {
+		b.owner, err = newOwner(b.root)
+	}
+	return b.owner, err
+}
 
 // File is a file under way. It has a random name until it is published.
 type File struct {
@@ -45,51 +88,143 @@ type File struct {
 	temporary string // in the folder, until then; empty once neither is there
 	shown     string // for errors
 	replace   bool
+	modTime   time.Time
+	mode      fs.FileMode
+	key       string // under which it can be gone on with, empty if it cannot
+	offset    int64  // of the next byte
+	hole      bool   // which comes behind a hole
 }
 
-// Create begins a file. The name is relative to the inbox, its elements separated by slashes; folders that do not exist
-// are made. The mode has permission bits alone, from which the process's umask is taken as usual. Errors wrap fs.ErrExist
+// Check looks whether an entry could come: its name, and what stands there. It makes nothing. If something is there of the
+// file from a transfer that was interrupted it returns that.
+func (b *Inbox) Check(e Entry) (*Partial, error) {
+	elements, err := split(e.Name)
+	if err != nil {
+		return nil, refused(err)
+	}
+	folder, err := b.descend(elements[:len(elements)-1], false)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil // it will be made
+	}
+	if err != nil {
+		return nil, refused(err)
+	}
+	defer folder.Close()
+	f := File{folder: folder, name: elements[len(elements)-1], replace: b.config.Replace}
+	if e.Folder {
+		return nil, refused(f.checkFolder())
+	}
+	if err := f.checkPlace(); err != nil {
+		return nil, refused(err)
+	}
+	return b.partial(folder, &e), nil
+}
+
+// refused says that it is the name that something is wrong with.
+func refused(err error) error {
+	if err == nil || errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	return fmt.Errorf("its name is refused: %w", err)
+}
+
+// Create begins a file, or goes on with what is there of it. Folders that do not exist are made. Errors wrap fs.ErrExist
 // when there is such a file.
 //
-// The file must be published or discarded.
-func (b *Inbox) Create(name string, mode fs.FileMode) (*File, error) {
-	elements, err := split(name)
+// The file must be published, suspended or discarded.
+func (b *Inbox) Create(e Entry, have *Partial) (*File, error) {
+	elements, err := split(e.Name)
 	if err != nil {
-		return nil, fmt.Errorf("name %q is refused: %w", name, err)
+		return nil, refused(err)
 	}
-	f := &File{shown: name, replace: b.replace}
+	f := &File{shown: e.Name, replace: b.config.Replace, modTime: e.ModTime, mode: e.Mode}
 	parents, last := elements[:len(elements)-1], elements[len(elements)-1]
-	if f.folder, err = b.descend(parents); err != nil {
-		return nil, fmt.Errorf("name %q is refused: %w", name, err)
+	if f.folder, err = b.descend(parents, true); err != nil {
+		return nil, refused(err)
 	}
 	f.name = last
-	if err = f.begin(mode); err != nil {
+	if b.config.Resume && e.Size <= 1<<63-1 {
+		f.key = e.key()
+	}
+	if err = b.begin(f, strings.Join(parents, "/"), &e, have); err != nil {
 		_ = f.folder.Close()
-		return nil, fmt.Errorf("create %q: %w", name, err)
+		return nil, err
 	}
 	return f, nil
 }
 
-// descend opens the folder that the elements lead to, and makes those that are missing.
-func (b *Inbox) descend(elements []string) (*os.Root, error) {
+// MakeFolder makes a folder that is not there, and gives one that was made for its entries its mode and time.
+func (b *Inbox) MakeFolder(e Entry) error {
+	elements, err := split(e.Name)
+	if err != nil {
+		return refused(err)
+	}
+	folder, err := b.descend(elements, true)
+	if err != nil {
+		return refused(err)
+	}
+	defer folder.Close()
+	b.mu.Lock()
+	_, made := b.made[e.Name]
+	delete(b.made, e.Name)
+	b.mu.Unlock()
+	if !made {
+		return nil // it was there before
+	}
+	info, err := folder.Stat(".")
+	if err == nil {
+		err = folder.Chmod(".", info.Mode().Perm()&e.Mode)
+	}
+	if err == nil {
+		err = folder.Chtimes(".", time.Time{}, e.ModTime)
+	}
+	return cause(err)
+}
+
+// descend opens the folder that the elements lead to, and makes those that are missing if that is asked for.
+func (b *Inbox) descend(elements []string, make bool) (*os.Root, error) {
 	folder, err := b.root.OpenRoot(".")
 	for i := 0; err == nil && i < len(elements); i++ {
 		above := folder
-		folder, err = enter(above, elements[i])
+		if make {
+			err = b.makeFolder(above, elements[:i+1])
+		}
+		if err == nil {
+			folder, err = enter(above, elements[i])
+		}
 		_ = above.Close()
 	}
 	return folder, cause(err)
 }
 
+// maxMade is how many folders that are not finished are remembered; the others keep the mode and time that they were made
+// with.
+const maxMade = 100_000
+
+// makeFolder makes a folder in a folder unless something is there.
+func (b *Inbox) makeFolder(above *os.Root, elements []string) error {
+	name := elements[len(elements)-1]
+	if _, err := above.Lstat(name); !errors.Is(err, fs.ErrNotExist) {
+		return nil // enter looks at it
+	}
+	err := above.Mkdir(name, 0o777)
+	if err != nil {
+		if errors.Is(err, fs.ErrExist) {
+			return nil
+		}
+		return err
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if len(b.made) < maxMade {
+		b.made[strings.Join(elements, "/")] = struct{}{}
+	}
+	return nil
+}
+
 // enter opens a folder in a folder.
 func enter(above *os.Root, name string) (*os.Root, error) {
 	seen, err := above.Lstat(name)
-	if errors.Is(err, fs.ErrNotExist) {
-		if err := above.Mkdir(name, 0o777); err != nil && !errors.Is(err, fs.ErrExist) {
-			return nil, err
-		}
-		seen, err = above.Lstat(name)
-	}
 	switch {
 	case err != nil:
 		return nil, err
@@ -113,15 +248,39 @@ func enter(above *os.Root, name string) (*os.Root, error) {
 	return folder, nil
 }
 
-// begin makes the file of the random name.
-func (f *File) begin(mode fs.FileMode) error {
+// begin makes the file under way.
+func (b *Inbox) begin(f *File, folder string, e *Entry, have *Partial) error {
 	if err := f.checkPlace(); err != nil {
 		return err
 	}
-	f.temporary = ".weft-" + strings.ToLower(rand.Text())
-	var err error
-	f.file, err = f.folder.OpenFile(f.temporary, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
+	owner, err := b.own()
+	if err == nil {
+		f.temporary, err = owner.name(folder, f.key)
+	}
+	if err != nil {
+		return err
+	}
+	if have != nil {
+		return f.goOn(e, have)
+	}
+	f.file, err = f.folder.OpenFile(f.temporary, os.O_WRONLY|os.O_CREATE|os.O_EXCL, e.Mode|0o200)
 	return cause(err)
+}
+
+// checkFolder looks at what stands under the name of a folder.
+func (f *File) checkFolder() error {
+	there, err := f.folder.Lstat(f.name)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return cause(err)
+	case there.Mode().Type() == fs.ModeSymlink:
+		return errors.New("there is a link of that name")
+	case !there.IsDir():
+		return errors.New("there is something of that name that is not a folder")
+	}
+	return nil
 }
 
 // checkPlace looks at what stands under the file's name.
@@ -145,24 +304,43 @@ func (f *File) checkPlace() error {
 // Write writes the next bytes.
 func (f *File) Write(p []byte) (int, error) {
 	n, err := f.file.Write(p)
-	if err != nil {
-		return n, fmt.Errorf("write %q: %w", f.shown, cause(err))
-	}
-	return n, nil
+	f.offset += int64(n)
+	f.hole = false
+	return n, cause(err)
+}
+
+// Hole leaves the next n bytes zero, as a hole where the file system has such.
+func (f *File) Hole(n int64) (err error) {
+	f.offset, err = f.file.Seek(n, io.SeekCurrent)
+	f.hole = true
+	return cause(err)
 }
 
 // Publish gives the whole file its name. If it fails the file is discarded; the error wraps fs.ErrExist when the name was
 // taken meanwhile.
 func (f *File) Publish() error {
 	if err := f.publish(); err != nil {
-		return errors.Join(fmt.Errorf("publish %q: %w", f.shown, err), f.Discard())
+		return errors.Join(err, f.Discard())
 	}
 	f.temporary = ""
 	return f.folder.Close()
 }
 
 func (f *File) publish() error {
+	if f.hole {
+		if err := f.file.Truncate(f.offset); err != nil {
+			return cause(err)
+		}
+	}
+	if f.mode&0o200 == 0 {
+		if info, err := f.file.Stat(); err != nil || f.file.Chmod(info.Mode().Perm()&f.mode) != nil {
+			return errors.New("its mode cannot be set")
+		}
+	}
 	if err := f.file.Close(); err != nil { // which is when some file systems notice that they are full
+		return cause(err)
+	}
+	if err := f.folder.Chtimes(f.temporary, time.Time{}, f.modTime); err != nil {
 		return cause(err)
 	}
 	if err := f.checkPlace(); err != nil {

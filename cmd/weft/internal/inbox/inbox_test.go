@@ -16,13 +16,13 @@ import (
 )
 
 // open returns an inbox and its folder. Beside the folder lies a file that nothing may change.
-func open(t *testing.T, replace bool) (*inbox.Inbox, string) {
+func open(t *testing.T, config inbox.Config) (*inbox.Inbox, string) {
 	t.Helper()
 	above := t.TempDir()
 	dir := filepath.Join(above, "inbox")
 	require.NoError(t, os.Mkdir(dir, 0o755))
 	require.NoError(t, os.WriteFile(filepath.Join(above, "outside"), []byte("outside"), 0o644))
-	b, err := inbox.Open(dir, replace)
+	b, err := inbox.Open(dir, config)
 	require.NoError(t, err)
 	t.Cleanup(func() {
 		require.NoError(t, b.Close())
@@ -32,7 +32,7 @@ func open(t *testing.T, replace bool) (*inbox.Inbox, string) {
 }
 
 func put(b *inbox.Inbox, name, text string) error {
-	f, err := b.Create(name, 0o644)
+	f, err := b.Create(inbox.Entry{Name: name, Mode: 0o644}, nil)
 	if err != nil {
 		return err
 	}
@@ -54,7 +54,7 @@ func requireOnly(t *testing.T, dir string, names ...string) {
 	t.Helper()
 	var found []string
 	require.NoError(t, filepath.WalkDir(dir, func(path string, _ fs.DirEntry, err error) error {
-		if path != dir {
+		if path != dir && !strings.HasPrefix(path, dir+"/.weft-owner-") { // which lives as long as the inbox
 			found = append(found, strings.TrimPrefix(path, dir+"/"))
 		}
 		return err
@@ -63,7 +63,7 @@ func requireOnly(t *testing.T, dir string, names ...string) {
 }
 
 func TestPublish(t *testing.T) {
-	b, dir := open(t, false)
+	b, dir := open(t, inbox.Config{})
 	require.NoError(t, put(b, "file", "text"))
 	require.NoError(t, put(b, "a/b/file", "below"))
 	require.NoError(t, put(b, "a/b/other", ""))
@@ -76,9 +76,9 @@ func TestPublish(t *testing.T) {
 }
 
 func TestMode(t *testing.T) {
-	b, dir := open(t, false)
+	b, dir := open(t, inbox.Config{})
 	for name, mode := range map[string]fs.FileMode{"script": 0o700, "secret": 0o400, "none": 0} {
-		f, err := b.Create(name, mode)
+		f, err := b.Create(inbox.Entry{Name: name, Mode: mode}, nil)
 		require.NoError(t, err)
 		_, err = f.Write([]byte("text"))
 		require.NoError(t, err)
@@ -87,29 +87,27 @@ func TestMode(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, mode, info.Mode())
 	}
-	_, err := b.Create("root", fs.ModeSetuid|0o755)
+	_, err := b.Create(inbox.Entry{Name: "root", Mode: fs.ModeSetuid | 0o755}, nil)
 	require.Error(t, err)
 	requireOnly(t, dir, "script", "secret", "none")
 }
 
 func TestInvisibleUntilPublished(t *testing.T) {
-	b, dir := open(t, false)
-	f, err := b.Create("file", 0o644)
+	b, dir := open(t, inbox.Config{})
+	f, err := b.Create(inbox.Entry{Name: "file", Mode: 0o644}, nil)
 	require.NoError(t, err)
 	_, err = f.Write([]byte("half"))
 	require.NoError(t, err)
 	require.NoFileExists(t, filepath.Join(dir, "file"))
-	there, err := os.ReadDir(dir)
-	require.NoError(t, err)
-	require.Len(t, there, 1)
-	require.Regexp(t, `^\.weft-[a-z2-7]{26}$`, there[0].Name())
+	require.Len(t, temporaries(t, dir), 1)
+	require.Regexp(t, `^\.weft-[a-z2-7]{26}-1-$`, temporaries(t, dir)[0])
 	require.NoError(t, f.Discard())
 	require.NoError(t, f.Discard(), "again")
 	requireOnly(t, dir)
 }
 
 func TestHostileNames(t *testing.T) {
-	b, dir := open(t, true)
+	b, dir := open(t, inbox.Config{Replace: true})
 	for name, reason := range map[string]string{
 		"":                              "it is empty",
 		"/etc/passwd":                   "it is absolute",
@@ -124,43 +122,48 @@ func TestHostileNames(t *testing.T) {
 		"a/":                            `the element ""`,
 		"nul\x00":                       "NUL",
 		strings.Repeat("x", 256):        "256 bytes, more than 255",
-		strings.Repeat("a/", 32) + "b":  "33 elements, more than 32",
+		strings.Repeat("a/", 128) + "b": "129 elements, more than 128",
+		".weft-x":                       "the receiver's own",
+		"a/.weft-owner-x":               "the receiver's own",
 		"a/" + strings.Repeat("y", 256): "256 bytes, more than 255",
 	} {
-		_, err := b.Create(name, 0o644)
+		_, err := b.Create(inbox.Entry{Name: name, Mode: 0o644}, nil)
 		require.ErrorContains(t, err, reason, "%q", name)
+		_, err = b.Check(inbox.Entry{Name: name})
+		require.ErrorContains(t, err, reason, "%q", name)
+		require.ErrorContains(t, b.MakeFolder(inbox.Entry{Name: name, Folder: true}), reason, "%q", name)
 	}
 	requireOnly(t, dir)
 	require.NoError(t, put(b, strings.Repeat("x", 255), "longest"))
-	_, err := b.Create("x\x1b[2J/..", 0o644)
-	require.ErrorContains(t, err, `name "x\x1b[2J/.." is refused`)
+	_, err := b.Create(inbox.Entry{Name: "x\x1b[2J/..", Mode: 0o644}, nil)
+	require.ErrorContains(t, err, `its name is refused: it has the element ".."`)
 }
 
 func TestExistingFile(t *testing.T) {
-	b, dir := open(t, false)
+	b, dir := open(t, inbox.Config{})
 	require.NoError(t, put(b, "file", "first"))
-	_, err := b.Create("file", 0o644)
+	_, err := b.Create(inbox.Entry{Name: "file", Mode: 0o644}, nil)
 	require.ErrorIs(t, err, fs.ErrExist)
 	requireFile(t, filepath.Join(dir, "file"), "first")
 	requireOnly(t, dir, "file")
 
-	_, err = b.Create("file/below", 0o644)
+	_, err = b.Create(inbox.Entry{Name: "file/below", Mode: 0o644}, nil)
 	require.ErrorContains(t, err, `"file" is not a folder`)
 	require.NoError(t, os.Mkdir(filepath.Join(dir, "folder"), 0o755))
-	_, err = b.Create("folder", 0o644)
+	_, err = b.Create(inbox.Entry{Name: "folder", Mode: 0o644}, nil)
 	require.ErrorContains(t, err, "not a file")
 }
 
 func TestReplace(t *testing.T) {
-	b, dir := open(t, true)
+	b, dir := open(t, inbox.Config{Replace: true})
 	require.NoError(t, put(b, "file", "first"))
 	require.NoError(t, put(b, "file", "second"))
 	requireFile(t, filepath.Join(dir, "file"), "second")
 	require.NoError(t, os.Mkdir(filepath.Join(dir, "folder"), 0o755))
-	_, err := b.Create("folder", 0o644)
+	_, err := b.Create(inbox.Entry{Name: "folder", Mode: 0o644}, nil)
 	require.ErrorContains(t, err, "not a file")
 	require.NoError(t, syscall.Mkfifo(filepath.Join(dir, "fifo"), 0o644))
-	_, err = b.Create("fifo", 0o644)
+	_, err = b.Create(inbox.Entry{Name: "fifo", Mode: 0o644}, nil)
 	require.ErrorContains(t, err, "not a file")
 	requireOnly(t, dir, "file", "folder", "fifo")
 }
@@ -169,7 +172,7 @@ func TestReplace(t *testing.T) {
 // write through one, nor replace one.
 func TestLinks(t *testing.T) {
 	for _, replace := range []bool{false, true} {
-		b, dir := open(t, replace)
+		b, dir := open(t, inbox.Config{Replace: replace})
 		require.NoError(t, put(b, "folder/file", "inside"))
 		for link, target := range map[string]string{
 			"to-file": "folder/file", "to-folder": "folder", "to-outside": "../outside", "to-above": "..",
@@ -178,15 +181,22 @@ func TestLinks(t *testing.T) {
 			require.NoError(t, os.Symlink(target, filepath.Join(dir, link)))
 		}
 		for _, name := range []string{"to-file", "to-folder", "to-outside", "to-above", "dangling", "folder/deep"} {
-			_, err := b.Create(name, 0o644)
+			_, err := b.Create(inbox.Entry{Name: name, Mode: 0o644}, nil)
 			require.ErrorContains(t, err, "there is a link of that name", name)
+			for _, folder := range []bool{false, true} {
+				_, err = b.Check(inbox.Entry{Name: name, Folder: folder})
+				require.ErrorContains(t, err, "there is a link of that name", name)
+			}
 		}
 		for _, name := range []string{
 			"to-folder/file", "to-folder/new", "to-above/outside", "absolute/outside", "dangling/new", "folder/deep/file",
 			"folder/deep/deep/new",
 		} {
-			_, err := b.Create(name, 0o644)
+			_, err := b.Create(inbox.Entry{Name: name, Mode: 0o644}, nil)
 			require.ErrorContains(t, err, "is a link", name)
+			_, err = b.Check(inbox.Entry{Name: name})
+			require.ErrorContains(t, err, "is a link", name)
+			require.ErrorContains(t, b.MakeFolder(inbox.Entry{Name: name, Folder: true}), "is a link", name)
 		}
 		requireFile(t, filepath.Join(dir, "folder/file"), "inside")
 		requireOnly(t, dir, "folder", "folder/file", "folder/deep", "to-file", "to-folder", "to-outside", "to-above",
@@ -201,8 +211,8 @@ func TestNameTakenMeanwhile(t *testing.T) {
 		"not a file": func(path string) error { return os.Mkdir(path, 0o755) },
 		"link":       func(path string) error { return os.Symlink("../outside", path) },
 	} {
-		b, dir := open(t, false)
-		f, err := b.Create("file", 0o644)
+		b, dir := open(t, inbox.Config{})
+		f, err := b.Create(inbox.Entry{Name: "file", Mode: 0o644}, nil)
 		require.NoError(t, err)
 		_, err = f.Write([]byte("mine"))
 		require.NoError(t, err)
@@ -214,13 +224,13 @@ func TestNameTakenMeanwhile(t *testing.T) {
 
 // TestTwoOfOneName has many goroutines publish one name at once: one of them wins, and its file is whole.
 func TestTwoOfOneName(t *testing.T) {
-	b, dir := open(t, false)
+	b, dir := open(t, inbox.Config{})
 	const senders = 8
 	files := make([]*inbox.File, senders)
 	texts := make([]string, senders)
 	for i := range files {
 		var err error
-		files[i], err = b.Create("folder/file", 0o644)
+		files[i], err = b.Create(inbox.Entry{Name: "folder/file", Mode: 0o644}, nil)
 		require.NoError(t, err)
 		texts[i] = strings.Repeat(string(rune('a'+i)), 1000)
 		_, err = files[i].Write([]byte(texts[i]))
@@ -248,8 +258,8 @@ func TestTwoOfOneName(t *testing.T) {
 
 // TestFolderExchanged: a file goes into the folder that was looked at, wherever that has gone.
 func TestFolderExchanged(t *testing.T) {
-	b, dir := open(t, false)
-	f, err := b.Create("folder/file", 0o644)
+	b, dir := open(t, inbox.Config{})
+	f, err := b.Create(inbox.Entry{Name: "folder/file", Mode: 0o644}, nil)
 	require.NoError(t, err)
 	require.NoError(t, os.Rename(filepath.Join(dir, "folder"), filepath.Join(dir, "moved")))
 	require.NoError(t, os.Symlink("..", filepath.Join(dir, "folder")))
@@ -258,10 +268,10 @@ func TestFolderExchanged(t *testing.T) {
 }
 
 func TestOpenWants(t *testing.T) {
-	_, err := inbox.Open(filepath.Join(t.TempDir(), "absent"), false)
+	_, err := inbox.Open(filepath.Join(t.TempDir(), "absent"), inbox.Config{})
 	require.ErrorIs(t, err, fs.ErrNotExist)
 	file := filepath.Join(t.TempDir(), "file")
 	require.NoError(t, os.WriteFile(file, nil, 0o644))
-	_, err = inbox.Open(file, false)
+	_, err = inbox.Open(file, inbox.Config{})
 	require.ErrorContains(t, err, "not a directory")
 }

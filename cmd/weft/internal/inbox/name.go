@@ -9,7 +9,7 @@ import (
 const (
 	// maxElement is the longest element of a name in bytes (NAME_MAX of Linux), and maxDepth the most elements.
 	maxElement = 255
-	maxDepth   = 32
+	maxDepth   = 128
 )
 
 // split checks a name that came from elsewhere and returns its elements. Only what can be told from the name itself is
@@ -31,6 +31,8 @@ func split(name string) ([]string, error) {
 		switch {
 		case e == "" || e == "." || e == "..":
 			return nil, fmt.Errorf("it has the element %q", e)
+		case strings.HasPrefix(e, reserved):
+			return nil, fmt.Errorf("it has the element %q, and names that begin with %s are the receiver's own", e, reserved)
 		case len(e) > maxElement:
 			return nil, fmt.Errorf("it has an element of %d bytes, more than %d", len(e), maxElement)
 		}

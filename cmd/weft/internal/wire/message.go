@@ -7,15 +7,16 @@
 //	Request        →               its engine, and where slots are given back
 //	               ←    Wait       all seats are taken: its place in line; again whenever that changes
 //	               ←    Welcome    its engine, its window and how it is cut into slots
-//	File           →               name, size, mode
-//	               ←    Answer     go on, or why not; then the next File
+//	File           →               name, kind, size, mode, time; several are announced ahead
+//	               ←    Accept     for each: send it, and what is there of it; or
+//	               ←    Answer     why not
 //	               …               the bytes, by RDMA
-//	Digest         →               of the bytes that were sent
-//	               ←    Answer     the file is in place, or why not
-//	End            →               in place of a File; the receiver closes the connection
+//	               ←    Answer     for each file that was accepted: it is in place, or why not
+//	End            →               every file was answered for; the receiver closes the connection
 //
-// Either end may say Abort instead of anything else, which ends the transfer. Where both ends have a key, every message from
-// Request on ends with the field that authenticates it: see auth.go.
+// Accepts and first Answers come in the order of the Files. Either end may say Abort instead of anything else, which ends the
+// transfer, and Alive at any time, which shows that it works. Where both ends have a key, every message from Request on ends
+// with the field that authenticates it: see auth.go.
 package wire
 
 import (
@@ -34,8 +35,8 @@ const (
 	version = 2
 	// MaxMessage is the largest message in bytes: the addresses and descriptors of engines with many NICs fit in.
 	MaxMessage = 8 << 10
-	// MaxName is the longest name of a file in bytes. With it, all messages about one file stay under 1 KiB.
-	MaxName = 512
+	// MaxName is the longest name of a file in bytes (PATH_MAX of Linux, without its NUL).
+	MaxName = 4095
 	// MaxText is the longest text of an Answer or Abort in bytes; what is longer is cut.
 	MaxText = 320
 	// MaxSize is the largest file in bytes.
@@ -44,7 +45,7 @@ const (
 	PermissionBits = 0o777
 )
 
-// Message is one of Hello, Challenge, Request, Wait, Welcome, File, Digest, Answer, End and Abort.
+// Message is one of Hello, Challenge, Request, Wait, Welcome, File, Accept, Answer, Alive, End and Abort.
 type Message interface {
 	format() *tlv.Format
 	appendFields(b []byte) []byte
@@ -59,11 +60,15 @@ type Abort struct {
 
 // Fields. Every message has all of its own.
 const (
-	fieldName   = tlv.Required | 5
-	fieldSize   = tlv.Required | 6
-	fieldMode   = tlv.Required | 7
-	fieldSHA256 = tlv.Required | 8
-	fieldText   = tlv.Required | 9
+	fieldName    = tlv.Required | 5
+	fieldSize    = tlv.Required | 6
+	fieldMode    = tlv.Required | 7
+	fieldSHA256  = tlv.Required | 8
+	fieldText    = tlv.Required | 9
+	fieldKind    = tlv.Required | 10
+	fieldModTime = tlv.Required | 11
+	fieldNumber  = tlv.Required | 12
+	fieldHave    = tlv.Required | 13
 )
 
 func newFormat(name string, magic string, known ...uint16) *tlv.Format {
@@ -71,9 +76,10 @@ func newFormat(name string, magic string, known ...uint16) *tlv.Format {
 }
 
 var (
-	fileFormat   = newFormat("file", "WfFI", fieldName, fieldSize, fieldMode)
-	digestFormat = newFormat("digest", "WfDI", fieldSHA256)
-	answerFormat = newFormat("answer", "WfAN", fieldText)
+	fileFormat   = newFormat("file", "WfFI", fieldName, fieldKind, fieldSize, fieldMode, fieldModTime)
+	acceptFormat = newFormat("accept", "WfAC", fieldNumber, fieldHave, fieldSHA256)
+	answerFormat = newFormat("answer", "WfAN", fieldNumber, fieldText)
+	aliveFormat  = newFormat("alive", "WfAL")
 	endFormat    = newFormat("end", "WfEN")
 	// A peer of any version can read why it is turned away.
 	abortFormat = &tlv.Format{Name: "abort", Magic: [4]byte([]byte("WfAB")), Version: version, MinVersion: 1,
@@ -136,7 +142,8 @@ func Parse(b []byte) (Message, error) {
 
 // ofMagic makes an empty message of the kind that b begins with; nil if there is none.
 func ofMagic(b []byte) Message {
-	for _, m := range []Message{new(Hello), new(Challenge), new(Request), new(Wait), new(Welcome), new(File), new(Digest), new(Answer), new(End), new(Abort)} {
+	for _, m := range []Message{new(Hello), new(Challenge), new(Request), new(Wait), new(Welcome), new(File), new(Accept),
+		new(Answer), new(Alive), new(End), new(Abort)} {
 		if magic := m.format().Magic; bytes.HasPrefix(b, magic[:]) {
 			return m
 		}
@@ -185,5 +192,5 @@ func uint32Field(m Message, typ uint16, value []byte) (uint32, error) {
 	return binary.BigEndian.Uint32(value), nil
 }
 
-// Kind is the name of a message's kind: "hello".
-func Kind(m Message) string { return m.format().Name }
+// NameOf is the name of a message's kind: "hello".
+func NameOf(m Message) string { return m.format().Name }

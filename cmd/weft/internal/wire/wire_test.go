@@ -24,11 +24,15 @@ func messages() map[string]wire.Message {
 		"file-request":   &wire.Request{Engine: []byte("engine"), Credits: []byte("credits")},
 		"file-wait":      &wire.Wait{Place: 0x01020304},
 		"file-welcome":   &wire.Welcome{Engine: []byte("engine"), Window: []byte("window"), SlotSize: 1 << 18, Slots: 16},
-		"file-file":      &wire.File{Name: "a/b.tar", Size: 0x0102030405060708, Mode: 0o644},
-		"file-digest":    &wire.Digest{SHA256: [32]byte{0: 1, 31: 32}},
-		"file-answer":    &wire.Answer{Refusal: "b.tar exists"},
-		"file-end":       &wire.End{},
-		"file-abort":     &wire.Abort{Text: "no space left on device"},
+		"file-file": &wire.File{Name: "a/b.tar", Size: 0x0102030405060708, Mode: 0o644,
+			ModTime: 0x1112131415161718},
+		"file-folder": &wire.File{Name: "a", Kind: wire.Folder, Mode: 0o755, ModTime: -1},
+		"file-stream": &wire.File{Name: "stdin", Size: wire.UnknownSize, Mode: 0o644},
+		"file-accept": &wire.Accept{Number: 0x0102030405060708, Have: 0x1112131415161718, SHA256: [32]byte{0: 1, 31: 32}},
+		"file-answer": &wire.Answer{Number: 0x0102030405060708, Refusal: "b.tar exists"},
+		"file-alive":  &wire.Alive{},
+		"file-end":    &wire.End{},
+		"file-abort":  &wire.Abort{Text: "no space left on device"},
 	}
 }
 
@@ -110,8 +114,11 @@ func TestRefused(t *testing.T) {
 		"no slots":           {&wire.Welcome{Engine: []byte("x"), Window: []byte("x"), SlotSize: 1}, "0 slots of 1 bytes"},
 		"slots of nothing":   {&wire.Welcome{Engine: []byte("x"), Window: []byte("x"), Slots: 1}, "1 slots of 0 bytes"},
 		"no name":            {&wire.File{}, "a name of 0 bytes"},
-		"long name":          {&wire.File{Name: strings.Repeat("x", wire.MaxName+1)}, "a name of 513 bytes"},
+		"long name":          {&wire.File{Name: strings.Repeat("x", wire.MaxName+1)}, "a name of 4096 bytes"},
 		"negative size":      {&wire.File{Name: "x", Size: 1 << 63}, "a size of 9223372036854775808 bytes"},
+		"large partial":      {&wire.Accept{Have: 1 << 63}, "9223372036854775808 bytes that are there"},
+		"unknown kind":       {&wire.File{Name: "x", Kind: 2}, "kind 2"},
+		"folder with bytes":  {&wire.File{Name: "x", Kind: wire.Folder, Size: 1}, "a folder of 1 bytes"},
 		"set-user-ID":        {&wire.File{Name: "x", Mode: 0o4755}, "mode 04755"},
 		"long refusal":       {&wire.Answer{Refusal: strings.Repeat("x", wire.MaxText+1)}, "a text of 321 bytes"},
 		"long abort message": {&wire.Abort{Text: strings.Repeat("x", wire.MaxText+1)}, "a text of 321 bytes"},
@@ -131,7 +138,7 @@ func TestRefusedBytes(t *testing.T) {
 			_, err := wire.Parse(b[:cut])
 			require.Error(t, err, "%s cut to %d bytes", name, cut)
 		}
-		if name != "file-end" { // all others have fields
+		if name != "file-end" && name != "file-alive" { // all others have fields
 			_, err := wire.Parse(tlv.Finish(append([]byte(nil), b[:12]...)))
 			require.ErrorContains(t, err, "fields are there", name)
 		}
@@ -141,7 +148,7 @@ func TestRefusedBytes(t *testing.T) {
 	_, err = wire.Parse(make([]byte, wire.MaxMessage+1))
 	require.ErrorContains(t, err, "over the limit of 8192")
 
-	for name, field := range map[string]int{"file-file": 12 + 4 + 7, "file-digest": 12, "file-welcome": 12 + 4 + 6 + 4 + 6} {
+	for name, field := range map[string]int{"file-file": 12 + 4 + 7, "file-accept": 12, "file-welcome": 12 + 4 + 6 + 4 + 6} {
 		b := golden(t, name)
 		short := append([]byte(nil), b[:field+4]...) // the field's value goes
 		short[field+2], short[field+3] = 0, 0
@@ -150,12 +157,11 @@ func TestRefusedBytes(t *testing.T) {
 	}
 }
 
-// TestControlBytes is the promise of 1 KiB a file: the most that can be said about one.
+// TestControlBytes is the promise of 1 KiB a file whose name has no more than 255 bytes: the most that can be said about one.
 func TestControlBytes(t *testing.T) {
 	total := 0
 	for _, m := range []wire.Message{
-		&wire.File{Name: strings.Repeat("x", wire.MaxName)}, &wire.Answer{},
-		&wire.Digest{}, &wire.Answer{Refusal: strings.Repeat("x", wire.MaxText)},
+		&wire.File{Name: strings.Repeat("x", 255)}, &wire.Accept{}, &wire.Answer{Refusal: strings.Repeat("x", wire.MaxText)},
 	} {
 		b, err := wire.Encode(m)
 		require.NoError(t, err)
