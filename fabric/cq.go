@@ -128,7 +128,14 @@ type CompletionError struct {
 }
 
 func (e *CompletionError) Error() string {
-	return fmt.Sprintf("operation %d (%v): %v (provider error %d: %s)", e.ID, e.Flags, e.Reason, e.ProvErrno, e.Text)
+	flags := e.Flags.String() // "" where none of them has a name
+	if flags != "" {
+		flags = " (" + flags + ")"
+	}
+	if e.ProvErrno == 0 {
+		return fmt.Sprintf("operation %d%s: %v", e.ID, flags, e.Reason)
+	}
+	return fmt.Sprintf("operation %d%s: %v (provider error %d: %s)", e.ID, flags, e.Reason, e.ProvErrno, e.Text)
 }
 
 // Unwrap returns the reason.

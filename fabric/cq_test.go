@@ -252,3 +252,12 @@ func TestWaitObjectThatAProviderLacksIsAnError(t *testing.T) {
 	require.ErrorIs(t, err, errors.ErrUnsupported)
 	require.ErrorContains(t, err, "shm")
 }
+
+// TestACompletionErrorSaysNoMoreThanItKnows: no brackets without flags, no provider error 0.
+func TestACompletionErrorSaysNoMoreThanItKnows(t *testing.T) {
+	rdmatest.Require(t, rdmatest.Fabric) // libfabric names the flags
+	e := fabric.CompletionError{ID: 7, Reason: syscall.ECANCELED}
+	require.EqualError(t, &e, "operation 7: operation canceled")
+	e.Flags, e.ProvErrno, e.Text = fabric.FlagInject, 107, "not connected"
+	require.EqualError(t, &e, "operation 7 (FI_INJECT): operation canceled (provider error 107: not connected)")
+}

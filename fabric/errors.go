@@ -46,7 +46,7 @@ var (
 	ErrQueueFull = errors.New("queue is full")
 
 	// ErrNoProvider: libfabric is there, and no provider offers what was asked for.
-	ErrNoProvider = errors.New("no provider offers it")
+	ErrNoProvider = errors.New("no provider of libfabric offers what was asked for")
 
 	// ErrNoLibrary: libfabric cannot be opened, or is older than the headers that the program was built with.
 	ErrNoLibrary = errors.New("libfabric is not available")

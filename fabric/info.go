@@ -152,7 +152,7 @@ func GetInfo(hints Hints) ([]*Info, error) {
 	list, err := cGetInfo(hints.Node, hints.Service, flags, hints.raw())
 	switch {
 	case errors.Is(err, syscall.ENODATA):
-		return nil, fmt.Errorf("%w: %s (%w)", ErrNoProvider, hints.describe(), err)
+		return nil, fmt.Errorf("%w: %s; `fi_info -l` lists the providers, and Node must be known here (%w)", ErrNoProvider, hints.describe(), err)
 	case err != nil:
 		return nil, fmt.Errorf("get infos: %w", err)
 	}

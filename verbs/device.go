@@ -1,6 +1,7 @@
 package verbs
 
 import (
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -159,11 +160,11 @@ func chooseDevice(name string) (string, error) {
 	}
 	switch {
 	case len(names) == 0:
-		return "", fmt.Errorf("%w: this machine has none", ErrNoDevice)
+		return "", fmt.Errorf("%w: %s: this machine has none; `weft doctor` says why, and what to do", ErrNoDevice, cmp.Or(name, "any"))
 	case name == "" && len(names) == 1:
 		return names[0], nil
 	case name == "":
-		return "", fmt.Errorf("%w: name one of %s", ErrNoDevice, strings.Join(names, ", "))
+		return "", fmt.Errorf("%w: there are several, name one of %s", ErrNoDevice, strings.Join(names, ", "))
 	default:
 		return "", fmt.Errorf("%w: %s; this machine has %s", ErrNoDevice, name, strings.Join(names, ", "))
 	}

@@ -44,13 +44,15 @@ type finding struct {
 
 func (f finding) String() string { return fmt.Sprintf("%s:%d: %s", f.path, f.line, f.text) }
 
-// tree is what the rules look at: the module's sources, without testdata and without modules nested in it.
+// tree is what the rules look at: the module's sources and documents, without testdata and without modules nested in it.
 type tree struct {
-	fset    *token.FileSet
-	gos     []*goFile
-	cs      []*cFile
-	include fs.FS // /usr/include
-	cgo     bool  // whether this machine builds the bindings
+	fset      *token.FileSet
+	fsys      fs.FS
+	gos       []*goFile
+	cs        []*cFile
+	documents []*document
+	include   fs.FS // /usr/include
+	cgo       bool  // whether this machine builds the bindings
 }
 
 // goFile is a parsed Go file.
@@ -66,7 +68,7 @@ type cFile struct {
 	lines []string
 }
 
-var rules = []rule{imports, border, unsafety, sizes, docs, calls, implements, symbols}
+var rules = []rule{imports, border, unsafety, sizes, docs, calls, implements, symbols, documents}
 
 func TestTree(t *testing.T) {
 	sources := loadModule(t)
@@ -117,7 +119,7 @@ func loadModule(t *testing.T) *tree {
 
 // load reads the sources of a module.
 func load(fsys fs.FS) (*tree, error) {
-	t := &tree{fset: token.NewFileSet()}
+	t := &tree{fset: token.NewFileSet(), fsys: fsys}
 	err := fs.WalkDir(fsys, ".", func(name string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
@@ -129,7 +131,7 @@ func load(fsys fs.FS) (*tree, error) {
 			return nil
 		}
 		switch path.Ext(name) {
-		case ".go", ".c", ".h":
+		case ".go", ".c", ".h", ".md":
 			return t.add(fsys, name)
 		}
 		return nil
@@ -154,6 +156,10 @@ func (t *tree) add(fsys fs.FS, name string) error {
 	text, err := fs.ReadFile(fsys, name)
 	if err != nil {
 		return err
+	}
+	if path.Ext(name) == ".md" {
+		t.documents = append(t.documents, &document{path: name, text: string(text)})
+		return nil
 	}
 	if path.Ext(name) != ".go" {
 		t.cs = append(t.cs, &cFile{path: name, lines: strings.Split(string(text), "\n")})

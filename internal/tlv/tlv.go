@@ -117,7 +117,7 @@ func (f *Format) header(message []byte) ([]byte, error) {
 	case [4]byte(message[:4]) != f.Magic:
 		return nil, f.Refuse("starts with %q, not %q: it is something else", message[:4], f.Magic[:])
 	case message[5] > f.Version:
-		return nil, f.Refuse("needs version %d, this program has version %d: update it", message[5], f.Version)
+		return nil, f.Refuse("needs version %d, this is version %d", message[5], f.Version)
 	case message[5] > message[4]:
 		return nil, f.Refuse("version %d says that version %d is needed", message[4], message[5])
 	case message[6] != 0 || message[7] != 0:

@@ -71,7 +71,7 @@ func TestRefused(t *testing.T) {
 		"empty":            {nil, "0 bytes are too few, the header has 12: it was cut off"},
 		"short":            {message()[:11], "11 bytes are too few, the header has 12: it was cut off"},
 		"magic":            {patch(0, 'X'), `starts with "XEST", not "TEST": it is something else`},
-		"too new":          {patch(5, 3), "needs version 3, this program has version 2: update it"},
+		"too new":          {patch(5, 3), "needs version 3, this is version 2"},
 		"contradiction":    {patch(4, 0), "version 0 says that version 1 is needed"},
 		"reserved":         {patch(7, 1), "reserved bytes are not zero"},
 		"length":           {long, "says that it has 19 bytes, and has 20: it was cut off or changed"},

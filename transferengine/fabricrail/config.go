@@ -1,6 +1,7 @@
 package fabricrail
 
 import (
+	"errors"
 	"fmt"
 	"syscall"
 	"time"
@@ -105,6 +106,17 @@ func (cfg *Config) perPeer() int { return cfg.WriteDepth + cfg.Immediates + ownP
 
 // ownCompletions is what the rail keeps of the queue for hellos.
 const ownCompletions = 256
+
+// explain adds to an error of opening the rail which field to change.
+func (cfg *Config) explain(err error) error {
+	switch {
+	case errors.Is(err, syscall.EADDRNOTAVAIL):
+		return fmt.Errorf("Config.Node %s is no address of this machine: %w", cfg.Node, err)
+	case errors.Is(err, syscall.EADDRINUSE):
+		return fmt.Errorf("Config.Service %s is taken on %s: %w", cfg.Service, cfg.Node, err)
+	}
+	return err
+}
 
 func invalid(format string, args ...any) error {
 	return fmt.Errorf("fabricrail: "+format+": %w", append(args, syscall.EINVAL)...)

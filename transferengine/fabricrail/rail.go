@@ -88,7 +88,7 @@ func (cfg Config) Open(incarnation rail.Incarnation) (rail.Rail, error) {
 		err = r.life.Init("rail "+r.name, nil, r.free)
 	}
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("fabric:%s: %w", cfg.Provider, err), r.free())
+		return nil, errors.Join(fmt.Errorf("fabric:%s: %w", cfg.Provider, cfg.explain(err)), r.free())
 	}
 	return r, nil
 }

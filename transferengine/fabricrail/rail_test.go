@@ -3,6 +3,7 @@ package fabricrail_test
 import (
 	"context"
 	"errors"
+	"net"
 	"runtime"
 	"syscall"
 	"testing"
@@ -181,4 +182,21 @@ func TestSleepWithoutDescriptor(t *testing.T) {
 	cancel(enough)
 	_, err = wait(ctx)
 	require.ErrorIs(t, err, enough)
+}
+
+// TestAnAddressThatCannotBeHadIsNamed: the field to change is in the error.
+func TestAnAddressThatCannotBeHadIsNamed(t *testing.T) {
+	rdmatest.Require(t, rdmatest.Fabric)
+	_, err := fabricrail.Config{Provider: "tcp", Node: "192.0.2.1"}.Open(rail.Incarnation{})
+	require.ErrorIs(t, err, syscall.EADDRNOTAVAIL)
+	require.ErrorContains(t, err, "Config.Node 192.0.2.1 is no address of this machine")
+
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer taken.Close()
+	_, port, err := net.SplitHostPort(taken.Addr().String())
+	require.NoError(t, err)
+	_, err = fabricrail.Config{Provider: "tcp", Node: "127.0.0.1", Service: port}.Open(rail.Incarnation{})
+	require.ErrorIs(t, err, syscall.EADDRINUSE)
+	require.ErrorContains(t, err, "Config.Service "+port+" is taken on 127.0.0.1")
 }

@@ -270,7 +270,8 @@ func (m *Machine[A, H]) Turn(now time.Time) {
 		switch {
 		case !now.Before(e.deadline):
 			// Nothing is said to the peer: if it goes on calling, it is welcome.
-			m.drop(e, fmt.Errorf("%v: %w: %d hellos were sent", e.to, rail.ErrUnreachable, e.sent))
+			m.drop(e, fmt.Errorf("%v: %w: %d hellos were sent; does its process run, and does a firewall drop its port?",
+				e.to, rail.ErrUnreachable, e.sent))
 		case !now.Before(e.due):
 			e.interval = min(2*e.interval, m.cfg.Timing.Most)
 			m.tell(now, e, true)
