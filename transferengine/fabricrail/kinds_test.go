@@ -58,7 +58,7 @@ func TestEnginesOnDifferentRailsRefuse(t *testing.T) {
 			require.ErrorContains(t, err, "over "+from.rail+": ", "%s to %s", from.rail, to.rail)
 			kind, _, _ := strings.Cut(to.rail, ":")
 			ownKind, _, _ := strings.Cut(from.rail, ":")
-			require.ErrorContains(t, err, `has no rail of kind "`+ownKind+`", only ["`+kind+`"]`)
+			require.ErrorContains(t, err, "has no rail of kind "+ownKind+", only "+kind+": ")
 			require.Empty(t, engines[j].Peers(), "nothing was sent to it")
 		}
 	}
