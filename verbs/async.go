@@ -100,6 +100,15 @@ func (r *registry) add(raw unsafe.Pointer, object any) {
 	r.m[key(raw)] = object
 }
 
+// claim is add for an object that was made elsewhere: it tells whether the place was free.
+func (r *registry) claim(raw unsafe.Pointer, object any) bool {
+	if r.find(key(raw)) != nil {
+		return false
+	}
+	r.add(raw, object)
+	return true
+}
+
 // remove forgets the object, unless another has been made at the same place since it was destroyed.
 func (r *registry) remove(raw unsafe.Pointer, object any) {
 	r.mu.Lock()

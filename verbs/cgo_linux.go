@@ -46,6 +46,8 @@ var load = sync.OnceValue(func() error {
 	return nil
 })
 
+func cLibraryPath() string { return C.GoString(C.weft_verbs_path()) }
+
 func errno(op string, rc C.int) error { return cerr.New(op, syscall.Errno(rc)) }
 
 // withDevices calls f with the device list while it is valid.

@@ -83,7 +83,6 @@ func cCreateQP(unsafe.Pointer, unsafe.Pointer, unsafe.Pointer, unsafe.Pointer, *
 func cDestroyQP(unsafe.Pointer) error                                               { return errNone }
 func cRawQP(unsafe.Pointer) unsafe.Pointer                                          { return nil }
 func cModifyQP(unsafe.Pointer, *qpAttr) error                                       { return errNone }
-func cImportQP(unsafe.Pointer, *qpLimits) (unsafe.Pointer, QPState, error)          { return nil, 0, errNone }
 func cReleaseQP(unsafe.Pointer)                                                     {}
 func cQPNum(unsafe.Pointer) uint32                                                  { return 0 }
 func cQueryQP(unsafe.Pointer, uint32) (qpAttr, error)                               { return qpAttr{}, errNone }
@@ -112,6 +111,26 @@ func cTemplateCrossings(unsafe.Pointer) uint64                                  
 func dupCloseOnExec(int) (int, error)                                               { return 0, errNone }
 func cQueryGID(unsafe.Pointer, uint32, uint32) (gidEntry, error)                    { return gidEntry{}, errNone }
 func cResolve(unsafe.Pointer, *ahAttr, *[6]byte) (uint16, error)                    { return 0, errNone }
+func cLibraryPath() string                                                          { return "" }
 func load() error                                                                   { return errNone }
 func cFreeQP(unsafe.Pointer)                                                        {}
 func cFreeTemplate(unsafe.Pointer)                                                  {}
+func cCreateCQEx(unsafe.Pointer, unsafe.Pointer, unsafe.Pointer, *CQConfig) (unsafe.Pointer, int, int, error) {
+	return nil, 0, 0, errNone
+}
+func cPollCQTimes(unsafe.Pointer, []WC, []WCTime) int { return 0 }
+func cWrapCQ(unsafe.Pointer, unsafe.Pointer, bool) (unsafe.Pointer, int, CQTimestamps, error) {
+	return nil, 0, 0, errNone
+}
+func cReleaseCQ(unsafe.Pointer) {}
+func cWrapQP(_, _, _, _ unsafe.Pointer, _ *qpLimits) (unsafe.Pointer, QPState, error) {
+	return nil, 0, errNone
+}
+func cQueuesOfQP(unsafe.Pointer) (uint64, uint64) { return 0, 0 }
+func cWrapSRQ(unsafe.Pointer, unsafe.Pointer) (unsafe.Pointer, srqAttr, error) {
+	return nil, srqAttr{}, errNone
+}
+func cReleaseSRQ(unsafe.Pointer) {}
+func cWrapMR(unsafe.Pointer, unsafe.Pointer) (cMR, uint64, uint64, error) {
+	return cMR{}, 0, 0, errNone
+}

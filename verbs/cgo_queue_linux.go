@@ -6,6 +6,8 @@ package verbs
 // #cgo nocallback weft_cq_poll
 // #cgo noescape weft_cq_poll_while
 // #cgo nocallback weft_cq_poll_while
+// #cgo noescape weft_cq_poll_times
+// #cgo nocallback weft_cq_poll_times
 // #cgo noescape weft_qp_post_send
 // #cgo nocallback weft_qp_post_send
 // #cgo noescape weft_qp_post_inline
@@ -34,6 +36,8 @@ const (
 	_ = C.sizeof_struct_weft_recv_wr - unsafe.Sizeof(RecvWR{})
 	_ = unsafe.Sizeof(WC{}) - C.sizeof_struct_weft_wc
 	_ = C.sizeof_struct_weft_wc - unsafe.Sizeof(WC{})
+	_ = unsafe.Sizeof(WCTime{}) - C.sizeof_struct_weft_wc_time
+	_ = C.sizeof_struct_weft_wc_time - unsafe.Sizeof(WCTime{})
 	_ = unsafe.Sizeof(Patch{}) - C.sizeof_struct_weft_patch
 	_ = C.sizeof_struct_weft_patch - unsafe.Sizeof(Patch{})
 	_ = unsafe.Sizeof(post{}) - C.sizeof_struct_weft_post
@@ -75,6 +79,24 @@ func cCreateCQ(ctx, channel unsafe.Pointer, depth, vector int, events bool) (cq 
 	rc := C.weft_cq_create((*C.struct_ibv_context)(ctx), (*C.struct_weft_channel)(channel), withEvents, C.uint32_t(vector),
 		&wanted, &c, &descriptor)
 	return unsafe.Pointer(c), int(wanted), int(descriptor), errno("ibv_create_cq", rc)
+}
+
+func cCreateCQEx(ctx, channel, domain unsafe.Pointer, cfg *CQConfig) (cq unsafe.Pointer, granted, fd int, err error) {
+	var c *C.struct_weft_cq
+	wanted, withEvents, descriptor := C.uint32_t(cfg.Depth), C.int(0), C.int(-1)
+	if cfg.Events {
+		withEvents = 1
+	}
+	rc := C.weft_cq_create_ex((*C.struct_ibv_context)(ctx), (*C.struct_weft_channel)(channel), withEvents,
+		C.uint32_t(cfg.Vector), (*C.struct_ibv_pd)(domain), C.uint32_t(cfg.Timestamps), &wanted, &c, &descriptor)
+	return unsafe.Pointer(c), int(wanted), int(descriptor), errno("ibv_create_cq_ex", rc)
+}
+
+func cPollCQTimes(cq unsafe.Pointer, wcs []WC, times []WCTime) int {
+	var polled C.int32_t
+	C.weft_cq_poll_times(handle(cq), (*C.struct_weft_wc)(unsafe.Pointer(unsafe.SliceData(wcs))),
+		(*C.struct_weft_wc_time)(unsafe.Pointer(unsafe.SliceData(times))), C.uint32_t(len(wcs)), &polled)
+	return int(polled)
 }
 
 func cResizeCQ(cq unsafe.Pointer, depth int) (int, error) {
@@ -138,13 +160,6 @@ func cRawQP(qp unsafe.Pointer) unsafe.Pointer { return C.weft_qp_raw((*C.struct_
 func cModifyQP(qp unsafe.Pointer, attr *qpAttr) error {
 	rc := C.weft_qp_modify((*C.struct_weft_qp)(qp), (*C.struct_weft_qp_attr)(unsafe.Pointer(attr)))
 	return errno("ibv_modify_qp", rc)
-}
-
-func cImportQP(raw unsafe.Pointer, limits *qpLimits) (qp unsafe.Pointer, state QPState, err error) {
-	var q *C.struct_weft_qp
-	var s C.uint32_t
-	rc := C.weft_qp_import((*C.struct_ibv_qp)(raw), (*C.struct_weft_qp_limits)(unsafe.Pointer(limits)), &q, &s)
-	return unsafe.Pointer(q), QPState(s), errno("ibv_query_qp", rc)
 }
 
 func cReleaseQP(qp unsafe.Pointer) { C.weft_qp_release((*C.struct_weft_qp)(qp)) }

@@ -22,6 +22,10 @@ type CQ struct {
 	channel *CompChannel   // shared; nil otherwise
 	events  *waiter        // of its own channel; nil otherwise
 	failed  atomic.Bool    // the device reported it
+	wrapped bool
+
+	timestamps CQTimestamps
+	extended   bool // a struct ibv_cq_ex
 
 	mu       sync.Mutex
 	depth    int
@@ -47,7 +51,13 @@ type CQConfig struct {
 	Channel *CompChannel
 	// Vector is the completion vector that the queue interrupts by, below [Context.Vectors].
 	Vector int
+	// Timestamps are the times that the device keeps of each completion, for [CQ.PollTimes]. Where it has no such time, making
+	// the queue fails.
+	Timestamps CQTimestamps
 }
+
+// extended tells whether the queue takes ibv_create_cq_ex.
+func (cfg *CQConfig) extended() bool { return cfg.Timestamps != 0 }
 
 func (cfg CQConfig) validate(c *Context) error {
 	switch limit := c.attr.MaxCQE; {
@@ -59,6 +69,10 @@ func (cfg CQConfig) validate(c *Context) error {
 		return invalid("create completion queue: Channel is of another device")
 	case cfg.Vector < 0 || cfg.Vector >= max(c.Vectors(), 1):
 		return invalid("create completion queue: Vector is %d, %s has %d", cfg.Vector, c.name, c.Vectors())
+	case cfg.Timestamps&^(TimestampTicks|TimestampWall) != 0:
+		return invalid("create completion queue: unknown timestamps %#x", uint32(cfg.Timestamps))
+	case cfg.extended():
+		return c.sound("completion queues with timestamps", soundPolling)
 	}
 	return nil
 }
@@ -68,6 +82,8 @@ func (cfg CQConfig) validate(c *Context) error {
 // Implements:
 //
 //	struct ibv_cq *ibv_create_cq(struct ibv_context *context, int cqe, void *cq_context, struct ibv_comp_channel *channel, int comp_vector)
+//	struct ibv_cq_ex *ibv_create_cq_ex(struct ibv_context *context, struct ibv_cq_init_attr_ex *cq_attr)
+//	struct ibv_cq *ibv_cq_ex_to_cq(struct ibv_cq_ex *cq)
 //	struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *context)
 func (c *Context) CreateCQ(cfg CQConfig) (*CQ, error) {
 	if err := c.life.Enter(); err != nil {
@@ -89,7 +105,12 @@ func (c *Context) CreateCQ(cfg CQConfig) (*CQ, error) {
 	}
 	var fd int
 	var err error
-	cq.ptr, cq.depth, fd, err = cCreateCQ(c.ptr, shared, cfg.Depth, cfg.Vector, cfg.Events)
+	if cfg.extended() {
+		cq.extended, cq.timestamps = true, cfg.Timestamps
+		cq.ptr, cq.depth, fd, err = cCreateCQEx(c.ptr, shared, nil, &cfg)
+	} else {
+		cq.ptr, cq.depth, fd, err = cCreateCQ(c.ptr, shared, cfg.Depth, cfg.Vector, cfg.Events)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("create completion queue of depth %d: %w", cfg.Depth, err)
 	}
@@ -108,6 +129,11 @@ func (c *Context) CreateCQ(cfg CQConfig) (*CQ, error) {
 }
 
 func (cq *CQ) destroy() error {
+	if cq.wrapped {
+		cq.ctx.objects.remove(cq.raw, cq)
+		cReleaseCQ(cq.ptr)
+		return nil
+	}
 	refused, left := cDestroyCQ(cq.ptr)
 	if refused != nil {
 		return life.Refused(refused)

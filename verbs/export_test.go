@@ -25,5 +25,11 @@ func (c *Context) Registered() int {
 	return len(c.objects.m)
 }
 
+// ReleaseOf finds the release of rdma-core in the name of a library's file, and LibraryRelease that of the one in use.
+var (
+	ReleaseOf      = releaseOf
+	LibraryRelease = libraryRelease
+)
+
 // CheckStep checks a change of state.
 var CheckStep = checkStep

@@ -44,6 +44,7 @@ type MR struct {
 	access   AccessFlags
 	handle   uint32 // the kernel's
 	imported bool
+	wrapped  bool
 	pin      *life.Pin // of Go memory; nil without
 }
 
@@ -189,6 +190,9 @@ func explainMemlock(err error, need uint64) error {
 }
 
 func (mr *MR) dereg() error {
+	if mr.wrapped {
+		return nil
+	}
 	if mr.imported {
 		cUnimportMR(mr.ptr)
 		return nil

@@ -3,7 +3,6 @@ package verbs
 import (
 	"errors"
 	"fmt"
-	"math"
 	"runtime"
 	"sync"
 	"syscall"
@@ -195,36 +194,6 @@ func (qp *QP) unreserve() {
 	if cfg.SRQ != nil {
 		cfg.RecvCQ.leave(cfg.SRQ)
 	}
-}
-
-// WrapQP uses a struct ibv_qp of this domain that was made by other means, such as mlx5dv_create_qp, in the state that it is
-// in. It must stay until Close, which does not destroy it. Its completions are those of its own completion queues: they are
-// polled by whoever made these, and [QP.Err] does not learn of them.
-func (pd *PD) WrapQP(raw unsafe.Pointer) (*QP, error) {
-	if err := pd.life.Enter(); err != nil {
-		return nil, err
-	}
-	defer pd.life.Exit()
-	if raw == nil {
-		return nil, invalid("wrap queue pair: nil")
-	}
-	qp := &QP{pd: pd}
-	var err error
-	if qp.ptr, qp.state, err = cImportQP(raw, &qp.limits); err != nil {
-		return nil, err
-	}
-	qp.num = cQPNum(qp.ptr)
-	qp.limits.maxMessage = math.MaxUint32 // its port is not known
-	cSetMaxMessage(qp.ptr, qp.limits.maxMessage)
-	release := func() error {
-		cReleaseQP(qp.ptr)
-		qp.freeLater()
-		return nil
-	}
-	if err := qp.life.Init(fmt.Sprintf("queue pair %d", qp.num), &pd.life, release); err != nil {
-		return nil, closeAfter(err, release)
-	}
-	return qp, nil
 }
 
 func (qp *QP) destroy() error {

@@ -15,6 +15,8 @@ type SRQ struct {
 	ptr  unsafe.Pointer // struct weft_srq *
 	raw  unsafe.Pointer // struct ibv_srq *
 
+	wrapped bool
+
 	mu   sync.Mutex
 	attr SRQConfig // as granted
 }
@@ -71,7 +73,9 @@ func (pd *PD) CreateSRQ(cfg SRQConfig) (*SRQ, error) {
 }
 
 func (srq *SRQ) destroy() error {
-	if err := cDestroySRQ(srq.ptr); err != nil {
+	if srq.wrapped {
+		cReleaseSRQ(srq.ptr)
+	} else if err := cDestroySRQ(srq.ptr); err != nil {
 		return life.Refused(err)
 	}
 	srq.pd.ctx.objects.remove(srq.raw, srq)

@@ -61,6 +61,15 @@ struct weft_wc {
     uint16_t zero;
 };
 
+/* verbs.WCTime */
+struct weft_wc_time {
+    uint64_t ticks;
+    uint64_t wall_ns;
+};
+
+/* verbs.CQTimestamps */
+enum weft_time { WEFT_TIME_TICKS = 1, WEFT_TIME_WALL = 2 };
+
 /* Why a work request was refused before anything was posted (verbs.badWR). */
 enum weft_bad_wr {
     WEFT_BAD_OPCODE = 1, /* not an opcode of this queue pair's type */

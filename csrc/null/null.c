@@ -19,6 +19,10 @@
     F(alloc_null_mr)     \
     F(modify_cq)         \
     F(rate_limit)        \
+    F(create_cq_ex)      \
+    F(start_poll)        \
+    F(next_poll)         \
+    F(end_poll)          \
     F(alloc_mw)          \
     F(dealloc_mw)        \
     F(bind_mw)           \
@@ -57,9 +61,10 @@ struct weft_null {
     struct null_fault faults[CALLS];
     int64_t calls[CALLS];
     int64_t live;
-    int late; /* what the call in progress returns once it has freed its object */
+    int late;          /* what the call in progress returns once it has freed its object */
     uint32_t key, qpn; /* the last that was given out */
     uint64_t ticks;    /* of the device's counter */
+    uint64_t wall_ns;  /* of its wall clock */
     struct {
         int armed;
         uint32_t after, status, vendor_err;
@@ -142,6 +147,7 @@ static void *null_fail(int err)
 #include "memory.c"
 #include "queue.c"
 
+#include "extended.c"
 #include "qp.c"
 #include "srq.c"
 
@@ -304,6 +310,7 @@ static void null_describe(struct weft_null *n)
     struct ibv_device_attr *a = &n->attr.orig_attr;
     strcpy(n->device.name, "null0");
     strcpy(a->fw_ver, "1.0");
+    a->vendor_id = 1; /* soft-RoCE of older kernels has 0 */
     a->max_mr_size = UINT64_MAX;
     a->max_qp = a->max_cq = a->max_mr = a->max_pd = a->max_ah = a->max_mw = a->max_srq = 1 << 16;
     a->max_qp_wr = a->max_srq_wr = 1 << 14;
@@ -346,6 +353,7 @@ struct weft_null *weft_null_open(void)
     n->extended.advise_mr = null_advise_mr;
     n->extended.alloc_null_mr = null_alloc_null_mr;
     n->extended.modify_cq = null_modify_cq;
+    n->extended.create_cq_ex = null_create_cq_ex;
     n->extended.modify_qp_rate_limit = null_rate_limit;
     struct ibv_context *context = &n->extended.context;
     context->device = &n->device;

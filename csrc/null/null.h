@@ -30,6 +30,8 @@ int weft_null_gids(struct weft_null *n, const struct weft_gid_entry *gids, uint3
 
 /* The device's counter, and its frequency; with 0 kHz it has none. */
 void weft_null_clock(struct weft_null *n, uint64_t ticks, uint64_t khz);
+void weft_null_wall_clock(struct weft_null *n, uint64_t ns);
+void weft_null_vendor(struct weft_null *n, uint32_t id);
 
 /* The bytes of the last post that began with an inline send; *size is how many. */
 const uint8_t *weft_null_inlined(struct weft_null *n, uint32_t *size);

@@ -2,12 +2,18 @@
 
 struct null_cqe {
     struct ibv_wc wc;
+    uint64_t ticks, wall_ns; /* in a queue with timestamps */
     struct null_qp *qp;
     uint32_t done; /* sends that this one gives back */
 };
 
 struct null_cq {
-    struct ibv_cq cq;
+    union {
+        struct ibv_cq cq;
+        struct ibv_cq_ex ex; /* where wc_flags is not 0 */
+    };
+    uint64_t wc_flags;
+    const struct null_cqe *read;      /* between start_poll and end_poll */
     uint32_t armed, head, tail, mask; /* armed: 1 for any completion, 2 for solicited ones */
     struct null_cqe *entries;
 };
@@ -70,11 +76,9 @@ static int null_destroy_comp_channel(struct ibv_comp_channel *channel)
     return null_free(channel->context, channel);
 }
 
-static struct ibv_cq *null_create_cq(struct ibv_context *context, int depth, void *cq_context,
-                                     struct ibv_comp_channel *channel, int vector)
+static struct ibv_cq *null_make_cq(struct ibv_context *context, int depth, void *cq_context,
+                                   struct ibv_comp_channel *channel)
 {
-    (void)vector;
-    NULL_POINTER(context, ibv_create_cq);
     struct null_cq *cq = null_make(context, sizeof(*cq));
     if (cq == NULL)
         return NULL;
@@ -82,6 +86,14 @@ static struct ibv_cq *null_create_cq(struct ibv_context *context, int depth, voi
     cq->mask = null_mask((uint32_t)depth);
     cq->entries = calloc(cq->mask + 1, sizeof(*cq->entries));
     return &cq->cq;
+}
+
+static struct ibv_cq *null_create_cq(struct ibv_context *context, int depth, void *cq_context,
+                                     struct ibv_comp_channel *channel, int vector)
+{
+    (void)vector;
+    NULL_POINTER(context, ibv_create_cq);
+    return null_make_cq(context, depth, cq_context, channel);
 }
 
 static int null_resize_cq(struct ibv_cq *c, int depth)
@@ -161,6 +173,10 @@ static void null_push(struct null_cq *cq, struct null_cqe entry, int solicited)
     if (cq->tail - cq->head == (uint32_t)c->cqe) {
         null_report(null_of(c->context), IBV_EVENT_CQ_ERR, 0, c);
         return;
+    }
+    if (cq->wc_flags != 0) {
+        entry.ticks = null_of(c->context)->ticks;
+        entry.wall_ns = null_of(c->context)->wall_ns;
     }
     cq->entries[cq->tail++ & cq->mask] = entry;
     if (cq->armed == 0 || (cq->armed == 2 && !solicited && entry.wc.status == IBV_WC_SUCCESS))

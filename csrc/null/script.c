@@ -66,6 +66,16 @@ void weft_null_clock(struct weft_null *n, uint64_t ticks, uint64_t khz)
     n->attr.hca_core_clock = khz;
 }
 
+void weft_null_wall_clock(struct weft_null *n, uint64_t ns)
+{
+    n->wall_ns = ns;
+}
+
+void weft_null_vendor(struct weft_null *n, uint32_t id)
+{
+    n->attr.orig_attr.vendor_id = id;
+}
+
 const uint8_t *weft_null_inlined(struct weft_null *n, uint32_t *size)
 {
     *size = n->num_inlined;

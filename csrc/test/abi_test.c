@@ -36,6 +36,10 @@ SIZE(weft_recv_wr, 16);
 AT(weft_recv_wr, id, 0);
 AT(weft_recv_wr, num_sge, 8);
 
+SIZE(weft_wc_time, 16);
+AT(weft_wc_time, ticks, 0);
+AT(weft_wc_time, wall_ns, 8);
+
 SIZE(weft_wc, 48);
 AT(weft_wc, id, 0);
 AT(weft_wc, status, 8);

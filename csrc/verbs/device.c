@@ -117,8 +117,8 @@ int weft_device_extended(struct ibv_context *context, struct weft_extended_attr 
 }
 
 /*
- * The counter comes in a struct timespec, which is no time: mlx4 and mlx5 put their cycles into tv_nsec, more than a second
- * of them, and leave tv_sec at 0. A driver that does not read the counter says so in comp_mask.
+ * The counter comes in a struct timespec, which is no time: mlx4 and mlx5 put their cycles into tv_nsec, more than a
+ * second of them, and leave tv_sec at 0. A driver that does not read the counter says so in comp_mask.
  */
 int weft_device_clock(struct ibv_context *context, uint64_t *ticks)
 {

@@ -5,6 +5,7 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <infiniband/verbs.h>
+#include <link.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -48,6 +49,14 @@ static int weft_has(struct ibv_context *context, size_t size)
          ? weft_extended(context)                                                                                      \
          : NULL)
 
+static void *weft_library;
+
+const char *weft_verbs_path(void)
+{
+    struct link_map *map = NULL;
+    return weft_library != NULL && dlinfo(weft_library, RTLD_DI_LINKMAP, &map) == 0 ? map->l_name : "";
+}
+
 int weft_verbs_load(char *reason, size_t size)
 {
     const char *missing = "libibverbs.so.1";
@@ -65,6 +74,7 @@ int weft_verbs_load(char *reason, size_t size)
 #define WEFT_LOOK_UP(name) *(void **)&weft_ibv.name = dlsym(library, #name);
     WEFT_IBV_OPTIONAL(WEFT_LOOK_UP)
 #undef WEFT_LOOK_UP
+    weft_library = library;
     return 0;
 
 failed:

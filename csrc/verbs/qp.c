@@ -1,17 +1,17 @@
 /* Queue pairs: how they are made and moved from state to state. */
 static void weft_qp_join(struct weft_qp *qp)
 {
-    weft_cq_add(qp->cqs[WEFT_SENDS], qp);
-    if (qp->cqs[WEFT_RECVS] != qp->cqs[WEFT_SENDS])
+    if (qp->cqs[WEFT_SENDS] != NULL)
+        weft_cq_add(qp->cqs[WEFT_SENDS], qp);
+    if (qp->cqs[WEFT_RECVS] != NULL && qp->cqs[WEFT_RECVS] != qp->cqs[WEFT_SENDS])
         weft_cq_add(qp->cqs[WEFT_RECVS], qp);
 }
 
 static void weft_qp_leave(struct weft_qp *qp)
 {
-    if (qp->cqs[WEFT_SENDS] == NULL)
-        return; /* imported */
-    weft_cq_remove(qp->cqs[WEFT_SENDS], qp);
-    if (qp->cqs[WEFT_RECVS] != qp->cqs[WEFT_SENDS])
+    if (qp->cqs[WEFT_SENDS] != NULL)
+        weft_cq_remove(qp->cqs[WEFT_SENDS], qp);
+    if (qp->cqs[WEFT_RECVS] != NULL && qp->cqs[WEFT_RECVS] != qp->cqs[WEFT_SENDS])
         weft_cq_remove(qp->cqs[WEFT_RECVS], qp);
 }
 
@@ -54,41 +54,13 @@ int weft_qp_create(struct ibv_pd *pd, struct weft_cq *send, struct weft_cq *recv
     return 0;
 }
 
-int weft_qp_import(struct ibv_qp *imported, struct weft_qp_limits *limits, struct weft_qp **out, uint32_t *state)
-{
-    struct ibv_qp_attr attr;
-    struct ibv_qp_init_attr init;
-    memset(&attr, 0, sizeof(attr));
-    memset(&init, 0, sizeof(init));
-    if (imported->qp_type != IBV_QPT_RC && imported->qp_type != IBV_QPT_UC && imported->qp_type != IBV_QPT_UD)
-        return EOPNOTSUPP;
-    int rc = WEFT_CALL(WEFT_IBV(imported)->ibv_query_qp(imported, &attr, IBV_QP_STATE | IBV_QP_CAP, &init));
-    if (rc != 0)
-        return rc;
-    struct weft_qp *qp = calloc(1, sizeof(*qp));
-    if (qp == NULL)
-        return ENOMEM;
-    qp->qp = imported;
-    *limits = (struct weft_qp_limits){
-        .type = imported->qp_type,
-        .max_send_wr = init.cap.max_send_wr,
-        .max_recv_wr = init.cap.max_recv_wr,
-        .max_send_sge = init.cap.max_send_sge,
-        .max_recv_sge = init.cap.max_recv_sge,
-        .max_inline = init.cap.max_inline_data,
-    };
-    qp->limits = *limits;
-    *state = attr.qp_state;
-    *out = qp;
-    return 0;
-}
-
 /*
  * Posts are not guarded by Go, for which they are too frequent: the lock that they take anyway does it. So a queue
  * pair's memory outlives it, until nothing refers to it any more.
  */
 void weft_qp_release(struct weft_qp *qp)
 {
+    weft_qp_leave(qp);
     weft_lock(&qp->lock);
     __atomic_store_n(&qp->refuses, WEFT_BAD_CLOSED, __ATOMIC_RELEASE);
     weft_unlock(&qp->lock);

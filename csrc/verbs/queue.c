@@ -14,10 +14,11 @@ struct weft_channel {
 
 struct weft_cq {
     struct ibv_cq *cq;
-    struct weft_channel *own; /* the channel made with the queue; NULL without, or on a shared one */
-    uint32_t lock;            /* guards the list */
-    struct weft_qp *qps;      /* whose completions come here, by next[] */
-    uint32_t due;             /* events that can come at most: each was asked for */
+    struct ibv_cq_ex *extended; /* the same, if it is read field by field; otherwise NULL */
+    struct weft_channel *own;   /* the channel made with the queue; NULL without, or on a shared one */
+    uint32_t lock;              /* guards the list */
+    struct weft_qp *qps;        /* whose completions come here, by next[] */
+    uint32_t due;               /* events that can come at most: each was asked for */
 };
 
 /* In next[] a queue pair is on the list of its send completion queue and, where that is another one, its receive one's.
@@ -108,8 +109,35 @@ int weft_channel_events(struct weft_channel *channel, uint64_t *cqs, uint32_t ma
     return n > 0 || errno == EAGAIN ? (int)n : -weft_errno();
 }
 
-int weft_cq_create(struct ibv_context *context, struct weft_channel *shared, int events, uint32_t vector,
-                   uint32_t *depth, struct weft_cq **out, int *fd)
+/* What ibv_create_cq_ex has beyond ibv_create_cq; errno says why there is no queue. */
+struct weft_cq_wanted {
+    struct ibv_pd *domain; /* or NULL */
+    uint64_t timestamps;   /* enum ibv_create_cq_wc_flags */
+};
+
+static void weft_cq_create_extended(struct ibv_context *context, struct weft_cq *cq, struct weft_channel *channel,
+                                    uint32_t vector, uint32_t depth, const struct weft_cq_wanted *wanted)
+{
+    struct verbs_context *extended = WEFT_EXTENDED(context, create_cq_ex);
+    struct ibv_cq_init_attr_ex attr = {
+        .cqe = depth,
+        .channel = channel != NULL ? channel->channel : NULL,
+        .comp_vector = vector,
+        .wc_flags = (uint64_t)IBV_WC_STANDARD_FLAGS | wanted->timestamps,
+        .comp_mask = wanted->domain != NULL ? IBV_CQ_INIT_ATTR_MASK_PD : 0,
+        .parent_domain = wanted->domain,
+    };
+    errno = EOPNOTSUPP;
+    if (extended == NULL)
+        return;
+    errno = 0;
+    cq->extended = extended->create_cq_ex(context, &attr);
+    if (cq->extended != NULL)
+        cq->cq = ibv_cq_ex_to_cq(cq->extended);
+}
+
+static int weft_cq_make(struct ibv_context *context, struct weft_channel *shared, int events, uint32_t vector,
+                        const struct weft_cq_wanted *wanted, uint32_t *depth, struct weft_cq **out, int *fd)
 {
     int rc = ENOMEM;
     struct weft_cq *cq = calloc(1, sizeof(*cq));
@@ -119,8 +147,11 @@ int weft_cq_create(struct ibv_context *context, struct weft_channel *shared, int
         goto failed;
     struct weft_channel *channel = events ? cq->own : shared;
     errno = 0;
-    cq->cq = weft_ibv_of(context)->ibv_create_cq(context, (int)*depth, NULL, channel != NULL ? channel->channel : NULL,
-                                                 (int)vector);
+    if (wanted != NULL)
+        weft_cq_create_extended(context, cq, channel, vector, *depth, wanted);
+    else
+        cq->cq = weft_ibv_of(context)->ibv_create_cq(context, (int)*depth, NULL,
+                                                     channel != NULL ? channel->channel : NULL, (int)vector);
     if (cq->cq != NULL) {
         *depth = (uint32_t)cq->cq->cqe;
         *out = cq;
@@ -133,6 +164,23 @@ failed:
         weft_channel_destroy(cq->own);
     free(cq);
     return rc;
+}
+
+int weft_cq_create(struct ibv_context *context, struct weft_channel *shared, int events, uint32_t vector,
+                   uint32_t *depth, struct weft_cq **out, int *fd)
+{
+    return weft_cq_make(context, shared, events, vector, NULL, depth, out, fd);
+}
+
+int weft_cq_create_ex(struct ibv_context *context, struct weft_channel *shared, int events, uint32_t vector,
+                      struct ibv_pd *domain, uint32_t timestamps, uint32_t *depth, struct weft_cq **out, int *fd)
+{
+    struct weft_cq_wanted wanted = {.domain = domain};
+    if ((timestamps & WEFT_TIME_TICKS) != 0)
+        wanted.timestamps |= IBV_WC_EX_WITH_COMPLETION_TIMESTAMP;
+    if ((timestamps & WEFT_TIME_WALL) != 0)
+        wanted.timestamps |= IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK;
+    return weft_cq_make(context, shared, events, vector, &wanted, depth, out, fd);
 }
 
 int weft_cq_destroy(struct weft_cq *cq, int *channel)
@@ -278,6 +326,8 @@ static void weft_wc_fill(struct weft_wc *out, const struct ibv_wc *wc)
     out->zero = 0;
 }
 
+#include "extended.c"
+
 enum { WEFT_POLL_BATCH = 32 };
 
 /*
@@ -289,6 +339,8 @@ static int weft_cq_poll_once(struct weft_cq *cq, struct weft_wc *out, uint32_t m
     struct ibv_wc wcs[WEFT_POLL_BATCH];
     uint32_t done = 0;
 
+    if (cq->extended != NULL)
+        return weft_cq_poll_extended(cq, out, NULL, max);
     while (done < max) {
         int want = max - done < WEFT_POLL_BATCH ? (int)(max - done) : WEFT_POLL_BATCH;
         int n = ibv_poll_cq(cq->cq, want, wcs);

@@ -18,6 +18,7 @@ struct ibv_pd;
 struct ibv_mr;
 struct ibv_mw;
 struct ibv_ah;
+struct ibv_cq;
 struct ibv_srq;
 struct ibv_qp;
 struct weft_channel;
@@ -34,6 +35,9 @@ typedef uintptr_t weft_handle;
 
 /* Opens libibverbs; where that fails, reason says why. Not to be called concurrently. */
 int weft_verbs_load(char *reason, size_t size);
+
+/* The file that was opened; empty without. */
+const char *weft_verbs_path(void);
 
 /* Devices and ports (device.c). Names are the device's own memory. */
 int weft_device_list(struct ibv_device ***list, int *count);
@@ -83,6 +87,10 @@ int weft_mr_alloc_null(struct ibv_pd *pd, struct ibv_mr **mr, uint32_t *lkey, ui
 int weft_mr_import(struct ibv_pd *pd, uint32_t handle, struct ibv_mr **mr, uint32_t *lkey, uint32_t *rkey);
 void weft_mr_unimport(struct ibv_mr *mr);
 uint32_t weft_mr_handle(struct ibv_mr *mr);
+
+/* What a region that was registered elsewhere is of. */
+int weft_mr_import_raw(struct ibv_context *context, struct ibv_mr *mr, uint64_t *addr, uint64_t *length, uint32_t *lkey,
+                       uint32_t *rkey);
 int weft_mr_dereg(struct ibv_mr *mr);
 
 /* Returns 0 or enum ibv_rereg_mr_err_code, which says what became of the region; errno has the reason. */
@@ -113,6 +121,14 @@ int weft_channel_events(struct weft_channel *channel, uint64_t *cqs, uint32_t ma
  */
 int weft_cq_create(struct ibv_context *context, struct weft_channel *shared, int events, uint32_t vector,
                    uint32_t *depth, struct weft_cq **cq, int *fd);
+/* The same by ibv_create_cq_ex; timestamps is enum weft_time, domain a parent domain or NULL. */
+int weft_cq_create_ex(struct ibv_context *context, struct weft_channel *shared, int events, uint32_t vector,
+                      struct ibv_pd *domain, uint32_t timestamps, uint32_t *depth, struct weft_cq **cq, int *fd);
+
+/* One that was made elsewhere: a struct ibv_cq or, with extended, an ibv_cq_ex. It is released instead of destroyed. */
+int weft_cq_import(struct ibv_context *context, struct ibv_cq *imported, int extended, uint32_t *depth,
+                   uint32_t *timestamps, struct weft_cq **cq);
+void weft_cq_release(struct weft_cq *cq);
 int weft_cq_destroy(struct weft_cq *cq, int *channel); /* what became of its own channel, once the queue is gone */
 int weft_cq_resize(struct weft_cq *cq, uint32_t *depth);
 int weft_cq_moderate(struct weft_cq *cq, uint16_t count, uint16_t period);
@@ -134,10 +150,17 @@ void weft_cq_poll(weft_handle cq, struct weft_wc *wcs, uint32_t max, uint32_t sp
 void weft_cq_poll_while(weft_handle cq, struct weft_wc *wcs, uint32_t max, uint32_t spin_ns, const uint64_t *word,
                         uint64_t was, int32_t *polled);
 
+/* Polls once, with the time of each completion, a queue that is an ibv_cq_ex. */
+void weft_cq_poll_times(weft_handle cq, struct weft_wc *wcs, struct weft_wc_time *times, uint32_t max, int32_t *polled);
+
 /* Queue pairs (qp.c). limits holds what is wanted (type, depths, entries, inline bytes), then what was granted. */
 int weft_qp_create(struct ibv_pd *pd, struct weft_cq *send, struct weft_cq *recv, struct ibv_srq *srq,
                    struct weft_qp_limits *limits, struct weft_qp **qp, uint32_t *qpn);
-int weft_qp_import(struct ibv_qp *imported, struct weft_qp_limits *limits, struct weft_qp **qp, uint32_t *state);
+
+/* One that was made elsewhere. send and recv are its completion queues, or NULL where they are none of ours. */
+int weft_qp_import(struct ibv_context *context, struct ibv_qp *imported, struct weft_cq *send, struct weft_cq *recv,
+                   struct weft_qp_limits *limits, struct weft_qp **qp, uint32_t *state);
+void weft_qp_queues(struct ibv_qp *qp, uint64_t *send, uint64_t *recv); /* its struct ibv_cq */
 int weft_qp_destroy(struct weft_qp *qp);
 void weft_qp_release(struct weft_qp *qp); /* instead, one that was imported */
 
@@ -180,6 +203,9 @@ int weft_qp_bind_mw(struct weft_qp *qp, struct ibv_mw *mw, struct ibv_mr *mr, co
 
 /* Shared receive queues (srq.c). */
 int weft_srq_create(struct ibv_pd *pd, struct weft_srq_attr *attr, struct weft_srq **srq);
+int weft_srq_import(struct ibv_context *context, struct ibv_srq *imported, struct weft_srq_attr *attr,
+                    struct weft_srq **srq);
+void weft_srq_release(struct weft_srq *srq); /* instead, one that was imported */
 int weft_srq_destroy(struct weft_srq *srq);
 void *weft_srq_raw(struct weft_srq *srq);
 int weft_srq_modify(struct weft_srq *srq, const struct weft_srq_attr *attr, uint32_t mask); /* enum ibv_srq_attr_mask */

@@ -17,3 +17,4 @@
 #include "qp.c"
 #include "srq.c"
 #include "template.c"
+#include "wrap.c"

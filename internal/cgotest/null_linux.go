@@ -101,6 +101,12 @@ func (n *Null) SetClock(ticks, khz uint64) {
 	C.weft_null_clock(n.n, C.uint64_t(ticks), C.uint64_t(khz))
 }
 
+// SetWallClock sets the wall clock that completions are stamped with, in nanoseconds since 1970.
+func (n *Null) SetWallClock(ns uint64) { C.weft_null_wall_clock(n.n, C.uint64_t(ns)) }
+
+// SetVendor sets the identifier of the device's vendor.
+func (n *Null) SetVendor(id uint32) { C.weft_null_vendor(n.n, C.uint32_t(id)) }
+
 // Inlined is a copy of the bytes of the last post that began with an inline send.
 func (n *Null) Inlined() []byte {
 	var size C.uint32_t

@@ -1,0 +1,106 @@
+/*
+ * Objects that were made by other means, such as mlx5dv or efadv, on a context that is known here. They are released
+ * instead of destroyed. EXDEV is one of another context.
+ */
+int weft_cq_import(struct ibv_context *context, struct ibv_cq *imported, int extended, uint32_t *depth,
+                   uint32_t *timestamps, struct weft_cq **out)
+{
+    if (imported->context != context)
+        return EXDEV;
+    if (extended && ((struct ibv_cq_ex *)(void *)imported)->read_qp_num == NULL)
+        return EINVAL; /* whose completions these are, could not be told */
+    struct weft_cq *cq = calloc(1, sizeof(*cq));
+    if (cq == NULL)
+        return ENOMEM;
+    cq->cq = imported;
+    if (extended) {
+        cq->extended = (struct ibv_cq_ex *)(void *)imported;
+        *timestamps = (cq->extended->read_completion_ts != NULL ? WEFT_TIME_TICKS : 0) |
+                      (cq->extended->read_completion_wallclock_ns != NULL ? WEFT_TIME_WALL : 0);
+    }
+    *depth = (uint32_t)imported->cqe;
+    *out = cq;
+    return 0;
+}
+
+void weft_cq_release(struct weft_cq *cq)
+{
+    free(cq);
+}
+
+int weft_qp_import(struct ibv_context *context, struct ibv_qp *imported, struct weft_cq *send, struct weft_cq *recv,
+                   struct weft_qp_limits *limits, struct weft_qp **out, uint32_t *state)
+{
+    struct ibv_qp_attr attr;
+    struct ibv_qp_init_attr init;
+    memset(&attr, 0, sizeof(attr));
+    memset(&init, 0, sizeof(init));
+    if (imported->context != context)
+        return EXDEV;
+    if (imported->qp_type != IBV_QPT_RC && imported->qp_type != IBV_QPT_UC && imported->qp_type != IBV_QPT_UD)
+        return EOPNOTSUPP;
+    int rc = WEFT_CALL(WEFT_IBV(imported)->ibv_query_qp(imported, &attr, IBV_QP_STATE | IBV_QP_CAP, &init));
+    if (rc != 0)
+        return rc;
+    struct weft_qp *qp = calloc(1, sizeof(*qp));
+    if (qp == NULL)
+        return ENOMEM;
+    qp->qp = imported;
+    *limits = (struct weft_qp_limits){
+        .type = imported->qp_type,
+        .max_send_wr = init.cap.max_send_wr,
+        .max_recv_wr = init.cap.max_recv_wr,
+        .max_send_sge = init.cap.max_send_sge,
+        .max_recv_sge = init.cap.max_recv_sge,
+        .max_inline = init.cap.max_inline_data,
+    };
+    qp->limits = *limits;
+    qp->cqs[WEFT_SENDS] = send;
+    qp->cqs[WEFT_RECVS] = recv;
+    weft_qp_join(qp);
+    *state = attr.qp_state;
+    *out = qp;
+    return 0;
+}
+
+void weft_qp_queues(struct ibv_qp *qp, uint64_t *send, uint64_t *recv)
+{
+    *send = (uint64_t)(uintptr_t)qp->send_cq;
+    *recv = (uint64_t)(uintptr_t)qp->recv_cq;
+}
+
+int weft_srq_import(struct ibv_context *context, struct ibv_srq *imported, struct weft_srq_attr *attr,
+                    struct weft_srq **out)
+{
+    if (imported->context != context)
+        return EXDEV;
+    struct weft_srq *srq = calloc(1, sizeof(*srq));
+    if (srq == NULL)
+        return ENOMEM;
+    srq->srq = imported;
+    int rc = weft_srq_query(srq, attr);
+    if (rc != 0) {
+        free(srq);
+        return rc;
+    }
+    srq->max_sge = attr->max_sge;
+    *out = srq;
+    return 0;
+}
+
+void weft_srq_release(struct weft_srq *srq)
+{
+    free(srq);
+}
+
+int weft_mr_import_raw(struct ibv_context *context, struct ibv_mr *mr, uint64_t *addr, uint64_t *length, uint32_t *lkey,
+                       uint32_t *rkey)
+{
+    if (mr->context != context)
+        return EXDEV;
+    *addr = (uint64_t)(uintptr_t)mr->addr;
+    *length = mr->length;
+    *lkey = mr->lkey;
+    *rkey = mr->rkey;
+    return 0;
+}

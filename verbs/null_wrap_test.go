@@ -1,0 +1,176 @@
+//go:build linux && cgo && !noverbs
+
+package verbs_test
+
+import (
+	"syscall"
+	"testing"
+	"unsafe"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/weftrdma/weft/internal/cgotest"
+	"github.com/weftrdma/weft/verbs"
+)
+
+// elsewhere is a second binding to a null device, where objects are made that the first knows nothing of.
+func (n *nullNode) elsewhere(t *testing.T) *nullNode {
+	t.Helper()
+	ctx, err := verbs.ImportContext(n.null.Context())
+	require.NoError(t, err)
+	closeAtEnd(t, ctx)
+	pd, err := ctx.AllocPD()
+	require.NoError(t, err)
+	closeAtEnd(t, pd)
+	return &nullNode{&node{ctx: ctx, pd: pd, gid: n.gid}, n.null}
+}
+
+// What was made elsewhere is polled and posted to here, and closing leaves it as it is.
+func TestWrappedObjects(t *testing.T) {
+	n := newNull(t, withTimestamps)
+	n.null.SetClock(5000, 1000)
+	other := n.elsewhere(t)
+	for name, timestamps := range map[string]verbs.CQTimestamps{"ordinary": 0, "extended": verbs.TimestampTicks} {
+		t.Run(name, func(t *testing.T) {
+			made, err := other.ctx.CreateCQ(verbs.CQConfig{Depth: 64, Timestamps: timestamps})
+			require.NoError(t, err)
+			madeSRQ, err := other.pd.CreateSRQ(verbs.SRQConfig{MaxWR: 8, MaxSGE: 2})
+			require.NoError(t, err)
+			madeQP, err := other.pd.CreateQP(verbs.QPConfig{Type: verbs.RC, SendCQ: made, RecvCQ: made, MaxSendWR: 8, SRQ: madeSRQ})
+			require.NoError(t, err)
+			mem := make([]byte, 4096)
+			madeMR, err := other.pd.RegMR(mem, remoteAccess)
+			require.NoError(t, err)
+			end, err := madeQP.Init(n.gid, remoteAccess)
+			require.NoError(t, err)
+			require.NoError(t, madeQP.Connect(end, verbs.ConnectConfig{}))
+
+			wrap := n.ctx.WrapCQ
+			if timestamps != 0 {
+				wrap = n.ctx.WrapCQEx
+			}
+			cq, err := wrap(made.Raw())
+			require.NoError(t, err)
+			require.Equal(t, 64, cq.Depth())
+			require.Equal(t, timestamps, cq.Timestamps())
+			pd, err := n.ctx.WrapPD(other.pd.Raw())
+			require.NoError(t, err)
+			srq, err := pd.WrapSRQ(madeSRQ.Raw())
+			require.NoError(t, err)
+			require.Equal(t, madeSRQ.Config(), srq.Config())
+			mr, err := pd.WrapMR(madeMR.Raw())
+			require.NoError(t, err)
+			require.Equal(t, []any{madeMR.Addr(), madeMR.Length(), madeMR.LKey(), madeMR.RKey(), verbs.AccessFlags(0)},
+				[]any{mr.Addr(), mr.Length(), mr.LKey(), mr.RKey(), mr.Access()})
+			qp, err := pd.WrapQP(madeQP.Raw())
+			require.NoError(t, err)
+			require.ErrorIs(t, cq.Close(), syscall.EBUSY, "a wrapped queue pair is on it")
+
+			entry, err := mr.SGE(0, 64)
+			require.NoError(t, err)
+			_, err = srq.PostRecv([]verbs.RecvWR{{ID: 9, NumSGE: 1}}, []verbs.SGE{entry})
+			require.NoError(t, err)
+			require.NoError(t, n.null.Complete(made.Raw(), cgotest.Completion{QPN: qp.Num(), Receive: true, Opcode: uint32(verbs.WCRecv)}))
+			_, err = qp.PostSend([]verbs.SendWR{{ID: 5, Opcode: verbs.OpSend, Flags: verbs.SendSignaled, NumSGE: 1}}, []verbs.SGE{entry})
+			require.NoError(t, err)
+			var wcs [4]verbs.WC
+			got, err := cq.Poll(wcs[:])
+			require.NoError(t, err)
+			require.Equal(t, 2, got)
+			require.Equal(t, []uint64{9, 5}, []uint64{wcs[0].ID, wcs[1].ID})
+			n.null.FailSend(0, uint32(verbs.WCRetryExceeded), 0)
+			_, err = qp.PostSend(sends(1), nil)
+			require.NoError(t, err)
+			_, err = cq.Poll(wcs[:])
+			require.NoError(t, err)
+			require.ErrorIs(t, qp.Err(), verbs.WCRetryExceeded, "its completion queue is open here")
+
+			mine, err := n.pd.CreateQP(verbs.QPConfig{Type: verbs.RC, SendCQ: cq, RecvCQ: cq, MaxSendWR: 4})
+			require.NoError(t, err, "one of ours on a queue of theirs")
+			require.NoError(t, mine.Close())
+
+			live := n.null.Live()
+			for _, object := range []interface{ Close() error }{qp, mr, srq, cq, pd} {
+				require.NoError(t, object.Close())
+			}
+			require.Equal(t, live, n.null.Live())
+			for _, object := range []interface{ Close() error }{madeMR, madeQP, madeSRQ, made} {
+				require.NoError(t, object.Close(), "it is still there")
+			}
+		})
+	}
+}
+
+// An object has one place where events find it: what is open here already is not wrapped, and what is closed leaves nothing.
+func TestAWrappedObjectIsRegisteredOnce(t *testing.T) {
+	n := newNull(t, nil)
+	raws := map[string]func(t *testing.T, other *nullNode) unsafe.Pointer{
+		"cq": func(t *testing.T, other *nullNode) unsafe.Pointer {
+			cq, err := other.ctx.CreateCQ(verbs.CQConfig{Depth: 4})
+			require.NoError(t, err)
+			closeAtEnd(t, cq)
+			return cq.Raw()
+		},
+		"srq": func(t *testing.T, other *nullNode) unsafe.Pointer {
+			srq, err := other.pd.CreateSRQ(verbs.SRQConfig{MaxWR: 4})
+			require.NoError(t, err)
+			closeAtEnd(t, srq)
+			return srq.Raw()
+		},
+	}
+	for name, make := range raws {
+		t.Run(name, func(t *testing.T) {
+			before := n.ctx.Registered()
+			raw := make(t, n.elsewhere(t))
+			wrap := func() (interface{ Close() error }, error) {
+				if name == "cq" {
+					return n.ctx.WrapCQ(raw)
+				}
+				return n.pd.WrapSRQ(raw)
+			}
+			object, err := wrap()
+			require.NoError(t, err)
+			require.Equal(t, before+1, n.ctx.Registered())
+			_, err = wrap()
+			require.ErrorIs(t, err, syscall.EINVAL)
+			require.ErrorContains(t, err, "already")
+			require.NoError(t, object.Close())
+			require.Equal(t, before, n.ctx.Registered())
+			object, err = wrap()
+			require.NoError(t, err)
+			require.NoError(t, object.Close())
+		})
+	}
+}
+
+func TestWrappingWhatIsNotOurs(t *testing.T) {
+	n, stranger := newNull(t, nil), newNull(t, nil)
+	srq, err := stranger.pd.CreateSRQ(verbs.SRQConfig{MaxWR: 4})
+	require.NoError(t, err)
+	closeAtEnd(t, srq)
+	mr, err := stranger.pd.RegMR(make([]byte, 64), remoteAccess)
+	require.NoError(t, err)
+	closeAtEnd(t, mr)
+	qp := stranger.queuePair(t, verbs.RC)
+	for name, wrap := range map[string]func(raw unsafe.Pointer) error{
+		"cq":  func(raw unsafe.Pointer) error { _, err := n.ctx.WrapCQ(raw); return err },
+		"srq": func(raw unsafe.Pointer) error { _, err := n.pd.WrapSRQ(raw); return err },
+		"mr":  func(raw unsafe.Pointer) error { _, err := n.pd.WrapMR(raw); return err },
+		"qp":  func(raw unsafe.Pointer) error { _, err := n.pd.WrapQP(raw); return err },
+	} {
+		require.ErrorIs(t, wrap(nil), syscall.EINVAL, name)
+		raw := map[string]unsafe.Pointer{"cq": stranger.cq.Raw(), "srq": srq.Raw(), "mr": mr.Raw(), "qp": qp.Raw()}[name]
+		err := wrap(raw)
+		require.ErrorIs(t, err, syscall.EINVAL, name)
+		require.ErrorContains(t, err, "not of this context", name)
+	}
+	n.null.Fail("ibv_query_srq", 0, int(syscall.EIO), 0)
+	other := n.elsewhere(t)
+	own, err := other.pd.CreateSRQ(verbs.SRQConfig{MaxWR: 4})
+	require.NoError(t, err)
+	closeAtEnd(t, own)
+	before := n.ctx.Registered()
+	_, err = n.pd.WrapSRQ(own.Raw())
+	require.ErrorIs(t, err, syscall.EIO)
+	require.Equal(t, before, n.ctx.Registered())
+}
