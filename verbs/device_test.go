@@ -64,7 +64,7 @@ func poll(t testing.TB, cq *verbs.CQ, n int) []verbs.WC {
 	t.Helper()
 	wcs := make([]verbs.WC, n)
 	got := 0
-	for deadline := time.Now().Add(20 * time.Second); got < n; {
+	for deadline := time.Now().Add(rdmatest.Deadline(20 * time.Second)); got < n; {
 		k, err := cq.PollSpin(wcs[got:], verbs.MaxSpin)
 		require.NoError(t, err)
 		got += k
@@ -179,7 +179,7 @@ func TestWaitEndsWhenTheQueueIsClosed(t *testing.T) {
 	select {
 	case err := <-ended:
 		require.ErrorIs(t, err, net.ErrClosed)
-	case <-time.After(10 * time.Second):
+	case <-time.After(rdmatest.Deadline(10 * time.Second)):
 		t.Fatal("Wait did not end")
 	}
 }

@@ -41,7 +41,7 @@ func ip(t testing.TB, args ...string) {
 // eventually waits for the GID table to become so.
 func (n *node) eventually(t testing.TB, what string, so func() bool) {
 	t.Helper()
-	require.Eventually(t, so, 20*time.Second, 5*time.Millisecond, what)
+	require.Eventually(t, so, rdmatest.Deadline(20*time.Second), 5*time.Millisecond, what)
 }
 
 // The port goes down and comes up, and an address goes and comes back at another place of the table, as after a link flap:

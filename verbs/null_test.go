@@ -161,7 +161,7 @@ func TestNullEventsAreReadWithoutAConsumer(t *testing.T) {
 	for range 100 {
 		n.null.Report(uint32(verbs.EventPortActive), 1, nil)
 	}
-	require.Eventually(t, func() bool { return n.ctx.LostEvents() == 100-64 }, 10*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return n.ctx.LostEvents() == 100-64 }, rdmatest.Deadline(10*time.Second), time.Millisecond)
 }
 
 func TestNullMovedGIDIndex(t *testing.T) {

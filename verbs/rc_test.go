@@ -323,7 +323,7 @@ func TestSmallerMTUWins(t *testing.T) {
 	require.Equal(t, source, target)
 	if before >= 0 { // the kernel renews its counters every 10 ms
 		require.Eventually(t, func() bool { return sentPackets(t, n.ctx.Name())-before >= (64<<10)/256 },
-			10*time.Second, 10*time.Millisecond)
+			rdmatest.Deadline(10*time.Second), 10*time.Millisecond)
 	}
 }
 
