@@ -10,9 +10,11 @@ import (
 type AH struct {
 	life life.Object
 	ptr  unsafe.Pointer // struct ibv_ah *
+	ref  AHRef
 }
 
-// AHRef names an open AH in a work request. The AH must stay open until the request completed.
+// AHRef names an AH in a work request, on the device that it was made on. The AH must stay open until the request
+// completed. A post with the reference of a closed AH is refused, with an error that wraps [net.ErrClosed].
 type AHRef uint64
 
 // AHConfig says where to: the remote port's address, and which of our addresses it is reached from.
@@ -181,18 +183,18 @@ func (c *Context) Resolve(cfg AHConfig) (mac [6]byte, vlan uint16, err error) {
 }
 
 func (pd *PD) newAH(attr *ahAttr) (*AH, error) {
-	ptr, err := cCreateAH(pd.ptr, attr)
+	ptr, ref, err := cCreateAH(pd.ptr, attr)
 	if err != nil {
 		return nil, err
 	}
-	ah := &AH{ptr: ptr}
+	ah := &AH{ptr: ptr, ref: ref}
 	if err := ah.life.Init("address handle", &pd.life, ah.destroy); err != nil {
 		return nil, closeAfter(err, ah.destroy)
 	}
 	return ah, nil
 }
 
-func (ah *AH) destroy() error { return life.Refused(cDestroyAH(ah.ptr)) }
+func (ah *AH) destroy() error { return life.Refused(cDestroyAH(ah.ptr, ah.ref)) }
 
 // Close destroys the handle. No send that uses it may be in flight.
 //
@@ -202,7 +204,7 @@ func (ah *AH) destroy() error { return life.Refused(cDestroyAH(ah.ptr)) }
 func (ah *AH) Close() error { return ah.life.Close() }
 
 // Ref returns what names the handle in [SendWR.AH].
-func (ah *AH) Ref() AHRef { return AHRef(uintptr(ah.ptr)) }
+func (ah *AH) Ref() AHRef { return ah.ref }
 
 // Raw returns the struct ibv_ah pointer, for calls that this package does not have.
 func (ah *AH) Raw() unsafe.Pointer { return ah.ptr }

@@ -300,14 +300,15 @@ func cDeregMR(mr unsafe.Pointer) error {
 	return errno("ibv_dereg_mr", C.weft_mr_dereg((*C.struct_ibv_mr)(mr)))
 }
 
-func cCreateAH(pd unsafe.Pointer, attr *ahAttr) (unsafe.Pointer, error) {
+func cCreateAH(pd unsafe.Pointer, attr *ahAttr) (unsafe.Pointer, AHRef, error) {
 	var ah *C.struct_ibv_ah
-	rc := C.weft_ah_create((*C.struct_ibv_pd)(pd), (*C.struct_weft_ah_attr)(unsafe.Pointer(attr)), &ah)
-	return unsafe.Pointer(ah), errno("ibv_create_ah", rc)
+	var ref C.uint64_t
+	rc := C.weft_ah_create((*C.struct_ibv_pd)(pd), (*C.struct_weft_ah_attr)(unsafe.Pointer(attr)), &ah, &ref)
+	return unsafe.Pointer(ah), AHRef(ref), errno("ibv_create_ah", rc)
 }
 
-func cDestroyAH(ah unsafe.Pointer) error {
-	return errno("ibv_destroy_ah", C.weft_ah_destroy((*C.struct_ibv_ah)(ah)))
+func cDestroyAH(ah unsafe.Pointer, ref AHRef) error {
+	return errno("ibv_destroy_ah", C.weft_ah_destroy((*C.struct_ibv_ah)(ah), C.uint64_t(ref)))
 }
 
 func cAHFromWC(ctx unsafe.Pointer, port uint8, wc *WC, grh []byte) (a ahAttr, err error) {

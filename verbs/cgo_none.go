@@ -56,16 +56,16 @@ func cMRHandle(unsafe.Pointer) uint32               { return 0 }
 func cReregMR(unsafe.Pointer, uint32, unsafe.Pointer, uint64, uint64, uint32) (cMR, int, error) {
 	return cMR{}, 0, errNone
 }
-func cAdviseMR(unsafe.Pointer, uint32, uint32, []SGE) error           { return errNone }
-func cAllocMW(unsafe.Pointer, uint32) (unsafe.Pointer, uint32, error) { return nil, 0, errNone }
-func cDeallocMW(unsafe.Pointer) error                                 { return errNone }
-func cDeregMR(unsafe.Pointer) error                                   { return errNone }
-func cCreateAH(unsafe.Pointer, *ahAttr) (unsafe.Pointer, error)       { return nil, errNone }
-func cDestroyAH(unsafe.Pointer) error                                 { return errNone }
-func cAHFromWC(unsafe.Pointer, uint8, *WC, []byte) (ahAttr, error)    { return ahAttr{}, errNone }
-func cCreateChannel(unsafe.Pointer) (unsafe.Pointer, int, error)      { return nil, 0, errNone }
-func cDestroyChannel(unsafe.Pointer) error                            { return errNone }
-func cChannelEvents(unsafe.Pointer, []uint64) int                     { return 0 }
+func cAdviseMR(unsafe.Pointer, uint32, uint32, []SGE) error            { return errNone }
+func cAllocMW(unsafe.Pointer, uint32) (unsafe.Pointer, uint32, error)  { return nil, 0, errNone }
+func cDeallocMW(unsafe.Pointer) error                                  { return errNone }
+func cDeregMR(unsafe.Pointer) error                                    { return errNone }
+func cCreateAH(unsafe.Pointer, *ahAttr) (unsafe.Pointer, AHRef, error) { return nil, 0, errNone }
+func cDestroyAH(unsafe.Pointer, AHRef) error                           { return errNone }
+func cAHFromWC(unsafe.Pointer, uint8, *WC, []byte) (ahAttr, error)     { return ahAttr{}, errNone }
+func cCreateChannel(unsafe.Pointer) (unsafe.Pointer, int, error)       { return nil, 0, errNone }
+func cDestroyChannel(unsafe.Pointer) error                             { return errNone }
+func cChannelEvents(unsafe.Pointer, []uint64) int                      { return 0 }
 func cCreateCQ(unsafe.Pointer, unsafe.Pointer, int, int, bool) (unsafe.Pointer, int, int, error) {
 	return nil, 0, 0, errNone
 }

@@ -122,6 +122,16 @@ var freeings = map[string]freeing{
 			return err
 		},
 	},
+	"AH": {
+		open:  func(n *nullNode) (closer, error) { return n.pd.CreateAH(n.to(1)) },
+		steps: []string{"ibv_destroy_ah"},
+		use: func(t *testing.T, n *nullNode, object closer) error {
+			_, err := n.datagrams(t).PostSend([]verbs.SendWR{{
+				Opcode: verbs.OpSend, AH: object.(*verbs.AH).Ref(), Flags: verbs.SendSignaled,
+			}}, nil)
+			return err
+		},
+	},
 	"AHCache": {
 		open: func(n *nullNode) (closer, error) {
 			cache, err := n.pd.NewAHCache()

@@ -88,6 +88,7 @@ const (
 	badFailed
 	badClosed
 	badPatch
+	badAHClosed
 )
 
 // post is struct weft_post.
@@ -109,8 +110,12 @@ func (p *post) taken() int {
 // postError is why a post was not taken as a whole.
 func (qp *QP) postError(op string, p *post) error {
 	object := fmt.Sprintf("QP %d", qp.num)
-	if p.result == -badClosed {
+	switch p.result {
+	case -badClosed:
 		return &closedError{object}
+	case -badAHClosed:
+		return fmt.Errorf("%s: work request %d of %d: %w; nothing was posted", object, p.accepted, p.n,
+			&closedError{"its address handle"})
 	}
 	if p.result == -badFailed {
 		return fmt.Errorf("%s takes no more posts, it failed: %w", object, qp.cause())
@@ -118,7 +123,7 @@ func (qp *QP) postError(op string, p *post) error {
 	return qp.limits.postError(object, op, p)
 }
 
-// closedError is a post to a closed queue pair: the one use of a closed object that is found in C.
+// closedError is a post to a closed queue pair, or by a closed address handle: the uses of closed objects that are found in C.
 type closedError struct{ object string }
 
 func (e *closedError) Error() string { return e.object + " is closed" }
@@ -148,7 +153,7 @@ func (l *qpLimits) postError(object, op string, p *post) error {
 	case badLength:
 		reason = fmt.Sprintf("longer than a message may be, %d bytes", l.maxMessage)
 	case badAH:
-		reason = "a UD send needs an address handle"
+		reason = "a UD send needs an address handle of its own device"
 	case badAtomic:
 		reason = "an atomic has one entry of 8 bytes, and a remote address that is a multiple of 8"
 	case badUnsignaled:

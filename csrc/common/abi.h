@@ -29,7 +29,7 @@ struct weft_send_wr {
     uint64_t remote_addr;
     uint32_t rkey;
     uint32_t zero;
-    uint64_t ah;          /* struct ibv_ah *, UD */
+    uint64_t ah;          /* the reference of an address handle, UD */
     uint32_t remote_qpn;  /* UD */
     uint32_t remote_qkey; /* UD */
     uint64_t compare_add; /* atomics */
@@ -77,12 +77,13 @@ enum weft_bad_wr {
     WEFT_BAD_SGE_LIST,   /* the list ends before the entries that the work requests name, or goes on after them */
     WEFT_BAD_INLINE,     /* inline data over the queue pair's limit */
     WEFT_BAD_LENGTH,     /* message over the port's largest */
-    WEFT_BAD_AH,         /* UD without an address handle */
+    WEFT_BAD_AH,         /* UD without an address handle of its device */
     WEFT_BAD_ATOMIC,     /* an atomic that is not of 8 bytes at a multiple of 8 */
     WEFT_BAD_UNSIGNALED, /* the queue would be full with nothing signalled */
     WEFT_BAD_FAILED,     /* the queue pair failed before */
     WEFT_BAD_CLOSED,     /* the queue pair was destroyed */
     WEFT_BAD_PATCH,      /* not a prepared request, or not after the one before */
+    WEFT_BAD_AH_CLOSED,  /* UD with an address handle that was destroyed */
 };
 
 /* verbs.Patch: what a post changes in a prepared work request. */

@@ -5,6 +5,7 @@ static struct ibv_context context;
 static struct ibv_pd pd = {.context = &context};
 static struct ibv_mr mr = {.context = &context, .lkey = 0x11223344, .rkey = 0x55667788};
 static struct ibv_ah ah = {.context = &context};
+static uint64_t ah_ref;
 static struct ibv_ah_attr ah_attr; /* of the last handle */
 
 static struct ibv_pd *fake_alloc_pd(struct ibv_context *c)
@@ -126,7 +127,7 @@ static int create_ah(void)
         .src_path_bits = 206,
     };
     struct ibv_ah *a = NULL;
-    int rc = weft_ah_create(&pd, &attr, &a);
+    int rc = weft_ah_create(&pd, &attr, &a, &ah_ref);
 
     CHECK(a == (rc == 0 ? &ah : NULL));
     CHECK(memcmp(ah_attr.grh.dgid.raw, attr.gid, 16) == 0);
@@ -135,7 +136,10 @@ static int create_ah(void)
 
 static int destroy_ah(void)
 {
-    return weft_ah_destroy(&ah);
+    int rc = weft_ah_destroy(&ah, ah_ref);
+    if (rc == 0)
+        ah_ref = weft_ah_add(&ah);
+    return rc;
 }
 
 static void address_handles_carry_every_field(void)

@@ -64,6 +64,16 @@ static int fake_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_
 
 static struct ibv_context context = {.ops = {.post_send = fake_post_send, .post_recv = fake_post_recv}};
 static struct ibv_qp driver_qp = {.context = &context, .qp_num = 7};
+static struct ibv_ah driver_ah = {.context = &context};
+
+/* What names the handle in requests. */
+static inline uint64_t driver_ah_ref(void)
+{
+    static uint64_t ref;
+    if (ref == 0)
+        ref = weft_ah_add(&driver_ah);
+    return ref;
+}
 
 /* A queue pair of a driver that has taken nothing yet and takes everything. */
 static inline struct weft_qp qp_of(uint32_t type)
@@ -96,8 +106,8 @@ static inline struct batch batch_of(uint32_t n, uint32_t sges_each)
 
     for (uint32_t i = 0; i < n; i++) {
         uint32_t num_sge = sges_each == MIXED ? i % 3 : sges_each;
-        b.sends[i] =
-            (struct weft_send_wr){.id = 1000 + i, .opcode = IBV_WR_SEND, .num_sge = num_sge, .remote_addr = i, .ah = 1};
+        b.sends[i] = (struct weft_send_wr){.id = 1000 + i, .opcode = IBV_WR_SEND, .num_sge = num_sge, .remote_addr = i};
+        b.sends[i].ah = driver_ah_ref();
         b.recvs[i] = (struct weft_recv_wr){.id = 1000 + i, .num_sge = num_sge};
         b.num_sge += num_sge;
     }

@@ -38,8 +38,8 @@ static void immediates_go_out_in_network_order(void)
     static const uint8_t wire[] = {1, 2, 3, 4};
 
     for (int i = 0; i < 3; i++) {
-        struct ibv_send_wr wr =
-            sent(types[i], (struct weft_send_wr){.opcode = opcodes[i], .imm = 0x01020304, .rkey = 5, .ah = 1});
+        struct ibv_send_wr wr = sent(
+            types[i], (struct weft_send_wr){.opcode = opcodes[i], .imm = 0x01020304, .rkey = 5, .ah = driver_ah_ref()});
         CHECK_EQ(wr.opcode, opcodes[i]);
         CHECK(memcmp(&wr.imm_data, wire, sizeof(wire)) == 0);
         CHECK(types[i] == IBV_QPT_UD || wr.wr.rdma.rkey == 5);
@@ -56,16 +56,15 @@ static void rc_send_carries_its_fields(void)
 
 static void ud_send_carries_its_peer(void)
 {
-    struct ibv_ah ah;
     struct ibv_send_wr wr = sent(IBV_QPT_UD, (struct weft_send_wr){
                                                  .opcode = IBV_WR_SEND,
-                                                 .ah = (uint64_t)(uintptr_t)&ah,
+                                                 .ah = driver_ah_ref(),
                                                  .remote_qpn = 0xabcdef,
                                                  .remote_qkey = 0x80010000,
                                                  .remote_addr = 0x5555555555555555, /* not for UD */
                                                  .rkey = 0x55555555,
                                              });
-    CHECK(wr.wr.ud.ah == &ah);
+    CHECK(wr.wr.ud.ah == &driver_ah);
     CHECK_EQ(wr.wr.ud.remote_qpn, 0xabcdef);
     CHECK_EQ(wr.wr.ud.remote_qkey, 0x80010000);
 }

@@ -29,7 +29,7 @@ static struct weft_template *prepared(uint32_t type, uint32_t opcode)
                                   .flags = i == 2 ? IBV_SEND_SIGNALED : 0,
                                   .imm = 0x01020304,
                                   .rkey = 500 + i,
-                                  .ah = 77,
+                                  .ah = driver_ah_ref(),
                                   .remote_qpn = 600 + i};
         CHECK_EQ(weft_template_add(t, &qps[i >= FIRST], &wr, 900 + i), 0);
     }
@@ -113,7 +113,7 @@ static void a_datagram_keeps_its_peer(void)
     uint32_t accepted;
 
     CHECK_EQ(post_patches(t, &one, 1, &accepted), 0);
-    CHECK(driver.sends[0].wr.ud.ah == (void *)77);
+    CHECK(driver.sends[0].wr.ud.ah == &driver_ah);
     CHECK_EQ(driver.sends[0].wr.ud.remote_qpn, 603);
     discard(t);
 }

@@ -1,4 +1,4 @@
-/* Protection domains, memory regions and windows, address handles. */
+/* Protection domains, memory regions and windows. */
 int weft_pd_alloc(struct ibv_context *context, struct ibv_pd **pd)
 {
     errno = 0;
@@ -113,82 +113,6 @@ uint32_t weft_mr_handle(struct ibv_mr *mr)
 int weft_mr_dereg(struct ibv_mr *mr)
 {
     return WEFT_CALL(WEFT_IBV(mr)->ibv_dereg_mr(mr));
-}
-
-static struct ibv_ah_attr weft_ah_attr(const struct weft_ah_attr *in)
-{
-    struct ibv_ah_attr attr;
-    memset(&attr, 0, sizeof(attr));
-    memcpy(attr.grh.dgid.raw, in->gid, sizeof(in->gid));
-    attr.grh.flow_label = in->flow_label;
-    attr.grh.sgid_index = in->gid_index;
-    attr.grh.hop_limit = in->hop_limit;
-    attr.grh.traffic_class = in->traffic_class;
-    attr.dlid = in->lid;
-    attr.sl = in->service_level;
-    attr.is_global = in->is_global;
-    attr.port_num = in->port;
-    attr.static_rate = in->static_rate;
-    attr.src_path_bits = in->src_path_bits;
-    return attr;
-}
-
-static struct weft_ah_attr weft_ah_attr_out(const struct ibv_ah_attr *attr)
-{
-    struct weft_ah_attr out = {
-        .flow_label = attr->grh.flow_label,
-        .lid = attr->dlid,
-        .is_global = attr->is_global,
-        .gid_index = attr->grh.sgid_index,
-        .hop_limit = attr->grh.hop_limit,
-        .traffic_class = attr->grh.traffic_class,
-        .service_level = attr->sl,
-        .port = attr->port_num,
-        .static_rate = attr->static_rate,
-        .src_path_bits = attr->src_path_bits,
-    };
-    memcpy(out.gid, attr->grh.dgid.raw, sizeof(out.gid));
-    return out;
-}
-
-int weft_ah_create(struct ibv_pd *pd, const struct weft_ah_attr *in, struct ibv_ah **ah)
-{
-    struct ibv_ah_attr attr = weft_ah_attr(in);
-    errno = 0;
-    *ah = WEFT_IBV(pd)->ibv_create_ah(pd, &attr);
-    return *ah != NULL ? 0 : weft_errno();
-}
-
-int weft_ah_destroy(struct ibv_ah *ah)
-{
-    return WEFT_CALL(WEFT_IBV(ah)->ibv_destroy_ah(ah));
-}
-
-int weft_ah_from_wc(struct ibv_context *context, uint8_t port, const struct weft_wc *in, const uint8_t *grh,
-                    struct weft_ah_attr *out)
-{
-    struct ibv_grh header; /* the buffer that it comes from need not be aligned */
-    memcpy(&header, grh, sizeof(header));
-    struct ibv_wc wc = {.wc_flags = in->flags,
-                        .slid = in->slid,
-                        .sl = in->sl,
-                        .dlid_path_bits = in->dlid_path_bits,
-                        .src_qp = in->src_qpn};
-    struct ibv_ah_attr attr;
-    memset(&attr, 0, sizeof(attr));
-    int rc = WEFT_CALL(weft_ibv_of(context)->ibv_init_ah_from_wc(context, port, &wc, &header, &attr));
-    if (rc != 0)
-        return rc;
-    *out = weft_ah_attr_out(&attr);
-    return 0;
-}
-
-int weft_ah_resolve(struct ibv_context *context, const struct weft_ah_attr *in, uint8_t *mac, uint16_t *vlan)
-{
-    struct ibv_ah_attr attr = weft_ah_attr(in);
-    if (weft_ibv_of(context)->ibv_resolve_eth_l2_from_gid == NULL)
-        return EOPNOTSUPP;
-    return WEFT_CALL(weft_ibv_of(context)->ibv_resolve_eth_l2_from_gid(context, &attr, mac, vlan));
 }
 
 int weft_mw_alloc(struct ibv_pd *pd, uint32_t type, struct ibv_mw **mw, uint32_t *rkey)

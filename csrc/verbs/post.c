@@ -56,7 +56,7 @@ static inline uint64_t weft_length(const struct weft_sge *sges, uint32_t n)
 
 static inline enum weft_bad_wr weft_check_send(const struct weft_qp *qp, const struct weft_rules *rules,
                                                const struct weft_send_wr *wr, const struct weft_sge *sges,
-                                               uint32_t left)
+                                               uint32_t left, struct ibv_ah **ah)
 {
     enum weft_bad_wr bad = 0;
     if (WEFT_RARELY(wr->opcode >= 32 || (rules->opcodes >> wr->opcode & 1) == 0))
@@ -65,10 +65,10 @@ static inline enum weft_bad_wr weft_check_send(const struct weft_qp *qp, const s
         return WEFT_BAD_NUM_SGE;
     if (WEFT_RARELY(wr->num_sge > left))
         return WEFT_BAD_SGE_LIST;
-    if (WEFT_RARELY(rules->datagrams && wr->ah == 0))
-        return WEFT_BAD_AH;
+    if (WEFT_RARELY(rules->datagrams))
+        bad = weft_ah_find(qp->qp->context, wr->ah, ah);
     uint64_t length = wr->num_sge == 1 ? sges->length : weft_length(sges, wr->num_sge);
-    if (WEFT_RARELY((wr->flags & IBV_SEND_INLINE) != 0))
+    if (WEFT_RARELY((wr->flags & IBV_SEND_INLINE) != 0 && bad == 0))
         bad = weft_check_inline(&qp->limits, wr->opcode, length);
     if (WEFT_RARELY((1u << wr->opcode & WEFT_ATOMICS) != 0 && bad == 0 && (length != 8 || wr->remote_addr % 8 != 0)))
         bad = WEFT_BAD_ATOMIC;
@@ -164,7 +164,8 @@ weft_check_sends(const struct weft_qp *qp, const struct weft_send_wr *wrs, uint3
     enum weft_bad_wr bad = qp->refuses;
     for (; i < n && bad == 0; i++) {
         const struct weft_send_wr *wr = &wrs[i];
-        bad = weft_check_send(qp, &rules, wr, sges, num_sge);
+        struct ibv_ah *ah = NULL;
+        bad = weft_check_send(qp, &rules, wr, sges, num_sge, &ah);
         if (bad == 0)
             bad = weft_count(rules.max_send_wr, &counted, wr->flags);
         if (bad != 0)
@@ -173,6 +174,8 @@ weft_check_sends(const struct weft_qp *qp, const struct weft_send_wr *wrs, uint3
         const struct weft_sge *rest = sges + wr->num_sge;
         if (fill)
             weft_fill_send(&chain[i], wr, sges, rules.peer);
+        if (fill && WEFT_RARELY(rules.datagrams))
+            chain[i].wr.ud.ah = ah;
         sges = rest;
     }
     if (bad == 0 && n > 0 && num_sge != 0) {
@@ -229,16 +232,21 @@ static int weft_post_chains(struct weft_qp *qp, const struct weft_send_wr *wrs, 
     int rc = -(int)weft_check_sends(qp, wrs, n, sges, num_sge, accepted, &run, NULL, 0);
     if (rc != 0)
         return rc;
-    size_t peer = weft_rules_of(&qp->limits).peer;
+    const struct weft_rules rules = weft_rules_of(&qp->limits);
     *accepted = 0;
     while (*accepted < n && rc == 0) {
         uint32_t length = n - *accepted < WEFT_CHAIN ? n - *accepted : WEFT_CHAIN;
-        for (uint32_t i = 0; i < length; i++) {
+        int gone = 0;
+        for (uint32_t i = 0; i < length && !gone; i++) {
             const struct weft_send_wr *wr = &wrs[*accepted + i];
-            weft_fill_send(&chain[i], wr, sges, peer);
+            weft_fill_send(&chain[i], wr, sges, rules.peer);
             sges += wr->num_sge;
+            /* Destroyed since the check, by another thread. What comes before it is posted as a driver would do it. */
+            gone = rules.datagrams && weft_ah_find(qp->qp->context, wr->ah, &chain[i].wr.ud.ah) != 0;
+            length = gone ? i : length;
         }
-        rc = weft_post_chain(qp, chain, length, accepted);
+        rc = length != 0 ? weft_post_chain(qp, chain, length, accepted) : 0;
+        rc = rc == 0 && gone ? EINVAL : rc;
     }
     if (rc != 0)
         return weft_partly(qp, wrs, *accepted, rc);
@@ -284,8 +292,11 @@ int weft_qp_post_mark(struct weft_qp *qp, int recv, uint64_t id, uint64_t ah)
 {
     struct ibv_send_wr *bad, wr = {.wr_id = id, .opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED};
     struct ibv_recv_wr *bad_recv, recv_wr = {.wr_id = id};
-    if (qp->limits.type == IBV_QPT_UD)
-        wr.wr.ud.ah = (struct ibv_ah *)(uintptr_t)ah;
+    if (qp->limits.type == IBV_QPT_UD && !recv) {
+        enum weft_bad_wr unfit = weft_ah_find(qp->qp->context, ah, &wr.wr.ud.ah);
+        if (unfit != 0)
+            return -(int)unfit;
+    }
     weft_lock(&qp->lock);
     int rc = WEFT_CALL(recv ? ibv_post_recv(qp->qp, &recv_wr, &bad_recv) : ibv_post_send(qp->qp, &wr, &bad));
     weft_unlock(&qp->lock);

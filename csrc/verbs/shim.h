@@ -71,7 +71,7 @@ int weft_context_nonblocking(struct ibv_context *context, int *fd);
 int weft_context_event(struct ibv_context *context, struct weft_async_event *event); /* EAGAIN without one */
 void weft_context_ack_event(struct ibv_context *context, const struct weft_async_event *event);
 
-/* Memory and addresses (memory.c). */
+/* Memory (memory.c). */
 int weft_pd_alloc(struct ibv_context *context, struct ibv_pd **pd);
 int weft_pd_import(struct ibv_context *context, uint32_t handle, struct ibv_pd **pd);
 void weft_pd_unimport(struct ibv_pd *pd);
@@ -99,8 +99,10 @@ int weft_mr_rereg(struct ibv_mr *mr, uint32_t what, struct ibv_pd *pd, uint64_t 
 int weft_mr_advise(struct ibv_pd *pd, uint32_t advice, uint32_t flags, const struct weft_sge *sges, uint32_t n);
 int weft_mw_alloc(struct ibv_pd *pd, uint32_t type, struct ibv_mw **mw, uint32_t *rkey);
 int weft_mw_dealloc(struct ibv_mw *mw);
-int weft_ah_create(struct ibv_pd *pd, const struct weft_ah_attr *attr, struct ibv_ah **ah);
-int weft_ah_destroy(struct ibv_ah *ah);
+
+/* Address handles (ah.c). *ref is what names the handle in a work request for as long as it is not destroyed. */
+int weft_ah_create(struct ibv_pd *pd, const struct weft_ah_attr *attr, struct ibv_ah **ah, uint64_t *ref);
+int weft_ah_destroy(struct ibv_ah *ah, uint64_t ref);
 
 /* The 6 bytes of Ethernet address that packets go to, and the VLAN. */
 int weft_ah_resolve(struct ibv_context *context, const struct weft_ah_attr *attr, uint8_t *mac, uint16_t *vlan);

@@ -6,8 +6,9 @@ struct weft_prepared {
     struct ibv_send_wr wr; /* first: the driver's *bad leads back here */
     struct ibv_sge sge;
     struct weft_qp *qp;
+    uint64_t ah; /* of a datagram, which has wr.ud instead of wr.rdma; looked up at each post */
     uint32_t opcode;
-    uint32_t datagram; /* wr.ud instead of wr.rdma */
+    uint32_t datagram;
     /* For the first of a post to the queue pair: how many there are, and how many of them follow the last signalled
      * one. */
     uint32_t chain, run;
@@ -46,20 +47,22 @@ uint64_t weft_template_crossings(struct weft_template *t)
 }
 
 /* A prepared request has one entry, which holds nothing yet, so that its length is checked when it is posted. */
-static enum weft_bad_wr weft_check_prepared(const struct weft_qp_limits *limits, const struct weft_send_wr *wr)
+static enum weft_bad_wr weft_check_prepared(const struct weft_qp *qp, const struct weft_send_wr *wr)
 {
+    const struct weft_qp_limits *limits = &qp->limits;
+    struct ibv_ah *ah;
     if (wr->opcode >= 32 || (weft_opcodes[limits->type] & 1u << wr->opcode) == 0)
         return WEFT_BAD_OPCODE;
     if (wr->opcode == IBV_WR_LOCAL_INV || (1u << wr->opcode & WEFT_ATOMICS) != 0)
         return WEFT_BAD_OPCODE;
     if ((wr->flags & IBV_SEND_INLINE) != 0 && (1u << wr->opcode & WEFT_FETCHES) != 0)
         return WEFT_BAD_INLINE;
-    return limits->type == IBV_QPT_UD && wr->ah == 0 ? WEFT_BAD_AH : 0;
+    return limits->type == IBV_QPT_UD ? weft_ah_find(qp->qp->context, wr->ah, &ah) : 0;
 }
 
 int weft_template_add(struct weft_template *t, struct weft_qp *qp, const struct weft_send_wr *wr, uint32_t lkey)
 {
-    enum weft_bad_wr bad = weft_check_prepared(&qp->limits, wr);
+    enum weft_bad_wr bad = weft_check_prepared(qp, wr);
     if (bad != 0)
         return -(int)bad;
     if (t->n == t->room)
@@ -69,6 +72,7 @@ int weft_template_add(struct weft_template *t, struct weft_qp *qp, const struct 
     p->wr.sg_list = &p->sge;
     p->sge.lkey = lkey;
     p->qp = qp;
+    p->ah = wr->ah;
     p->opcode = wr->opcode;
     p->datagram = qp->limits.type == IBV_QPT_UD;
     return 0;
@@ -131,6 +135,8 @@ static enum weft_bad_wr weft_link(struct weft_template *t, const struct weft_pat
         }
         if (WEFT_RARELY((p->wr.send_flags & IBV_SEND_INLINE) != 0 && bad == 0))
             bad = weft_check_inline(&l.qp->limits, p->opcode, patch->length);
+        if (WEFT_RARELY(p->datagram && bad == 0))
+            bad = weft_ah_find(l.qp->qp->context, p->ah, &p->wr.wr.ud.ah);
         if (bad == 0 && patch->length > l.max_message)
             bad = WEFT_BAD_LENGTH;
         if (bad == 0)

@@ -12,6 +12,8 @@
 #include "memory.c"
 #include "queue.c"
 
+#include "ah.c"
+
 #include "event.c"
 #include "post.c"
 #include "qp.c"
