@@ -5,7 +5,6 @@ package verbs_test
 import (
 	"syscall"
 	"testing"
-	"unsafe"
 
 	"github.com/stretchr/testify/require"
 
@@ -101,33 +100,25 @@ func TestWrappedObjects(t *testing.T) {
 	}
 }
 
+// closerOf makes an object.
+type closerOf func() (interface{ Close() error }, error)
+
 // An object has one place where events find it: what is open here already is not wrapped, and what is closed leaves nothing.
 func TestAWrappedObjectIsRegisteredOnce(t *testing.T) {
 	n := newNull(t, nil)
-	raws := map[string]func(t *testing.T, other *nullNode) unsafe.Pointer{
-		"cq": func(t *testing.T, other *nullNode) unsafe.Pointer {
-			cq, err := other.ctx.CreateCQ(verbs.CQConfig{Depth: 4})
-			require.NoError(t, err)
-			closeAtEnd(t, cq)
-			return cq.Raw()
-		},
-		"srq": func(t *testing.T, other *nullNode) unsafe.Pointer {
-			srq, err := other.pd.CreateSRQ(verbs.SRQConfig{MaxWR: 4})
-			require.NoError(t, err)
-			closeAtEnd(t, srq)
-			return srq.Raw()
-		},
-	}
-	for name, make := range raws {
+	other := n.elsewhere(t)
+	cq, err := other.ctx.CreateCQ(verbs.CQConfig{Depth: 4})
+	require.NoError(t, err)
+	closeAtEnd(t, cq)
+	srq, err := other.pd.CreateSRQ(verbs.SRQConfig{MaxWR: 4})
+	require.NoError(t, err)
+	closeAtEnd(t, srq)
+	for name, wrap := range map[string]closerOf{
+		"cq":  func() (interface{ Close() error }, error) { return n.ctx.WrapCQ(cq.Raw()) },
+		"srq": func() (interface{ Close() error }, error) { return n.pd.WrapSRQ(srq.Raw()) },
+	} {
 		t.Run(name, func(t *testing.T) {
 			before := n.ctx.Registered()
-			raw := make(t, n.elsewhere(t))
-			wrap := func() (interface{ Close() error }, error) {
-				if name == "cq" {
-					return n.ctx.WrapCQ(raw)
-				}
-				return n.pd.WrapSRQ(raw)
-			}
 			object, err := wrap()
 			require.NoError(t, err)
 			require.Equal(t, before+1, n.ctx.Registered())
@@ -141,6 +132,11 @@ func TestAWrappedObjectIsRegisteredOnce(t *testing.T) {
 			require.NoError(t, object.Close())
 		})
 	}
+	n.null.Fail("ibv_query_srq", 0, int(syscall.EIO), 0)
+	before := n.ctx.Registered()
+	_, err = n.pd.WrapSRQ(srq.Raw())
+	require.ErrorIs(t, err, syscall.EIO)
+	require.Equal(t, before, n.ctx.Registered())
 }
 
 func TestWrappingWhatIsNotOurs(t *testing.T) {
@@ -152,25 +148,31 @@ func TestWrappingWhatIsNotOurs(t *testing.T) {
 	require.NoError(t, err)
 	closeAtEnd(t, mr)
 	qp := stranger.queuePair(t, verbs.RC)
-	for name, wrap := range map[string]func(raw unsafe.Pointer) error{
-		"cq":  func(raw unsafe.Pointer) error { _, err := n.ctx.WrapCQ(raw); return err },
-		"srq": func(raw unsafe.Pointer) error { _, err := n.pd.WrapSRQ(raw); return err },
-		"mr":  func(raw unsafe.Pointer) error { _, err := n.pd.WrapMR(raw); return err },
-		"qp":  func(raw unsafe.Pointer) error { _, err := n.pd.WrapQP(raw); return err },
+	for name, wrap := range map[string]func() (of, none error){
+		"cq": func() (of, none error) {
+			_, of = n.ctx.WrapCQ(stranger.cq.Raw())
+			_, none = n.ctx.WrapCQ(nil)
+			return of, none
+		},
+		"srq": func() (of, none error) {
+			_, of = n.pd.WrapSRQ(srq.Raw())
+			_, none = n.pd.WrapSRQ(nil)
+			return of, none
+		},
+		"mr": func() (of, none error) {
+			_, of = n.pd.WrapMR(mr.Raw())
+			_, none = n.pd.WrapMR(nil)
+			return of, none
+		},
+		"qp": func() (of, none error) {
+			_, of = n.pd.WrapQP(qp.Raw())
+			_, none = n.pd.WrapQP(nil)
+			return of, none
+		},
 	} {
-		require.ErrorIs(t, wrap(nil), syscall.EINVAL, name)
-		raw := map[string]unsafe.Pointer{"cq": stranger.cq.Raw(), "srq": srq.Raw(), "mr": mr.Raw(), "qp": qp.Raw()}[name]
-		err := wrap(raw)
-		require.ErrorIs(t, err, syscall.EINVAL, name)
-		require.ErrorContains(t, err, "not of this context", name)
+		of, none := wrap()
+		require.ErrorIs(t, of, syscall.EINVAL, name)
+		require.ErrorContains(t, of, "not of this context", name)
+		require.ErrorIs(t, none, syscall.EINVAL, name)
 	}
-	n.null.Fail("ibv_query_srq", 0, int(syscall.EIO), 0)
-	other := n.elsewhere(t)
-	own, err := other.pd.CreateSRQ(verbs.SRQConfig{MaxWR: 4})
-	require.NoError(t, err)
-	closeAtEnd(t, own)
-	before := n.ctx.Registered()
-	_, err = n.pd.WrapSRQ(own.Raw())
-	require.ErrorIs(t, err, syscall.EIO)
-	require.Equal(t, before, n.ctx.Registered())
 }
