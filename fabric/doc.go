@@ -1,10 +1,12 @@
 // Package fabric is a thin binding of libfabric: reliable datagrams, connections and unreliable datagrams over EFA, verbs,
-// tcp, shared memory and whatever else it has a provider for. api.txt, beside the sources, lists every function of
-// rdma/fabric.h and rdma/fi_*.h and what it is bound by, or why it is not.
+// tcp, shared memory and the other providers. api.txt, beside the sources, lists every function of rdma/fabric.h and
+// rdma/fi_*.h with what binds it, or the reason that nothing does.
 //
-// It keeps the library's objects, names and rules. What it adds: operations are posted and completions polled in batches,
-// one crossing into C for each or for both ([Endpoint.PostPoll]), and may be prepared once and for all ([Template]); everything
-// that can be checked is checked before anything is posted; and an object cannot be used after, or closed before, it may be.
+// The package keeps the library's objects, names and rules, and adds three things. Operations are posted and completions polled in
+// batches, one crossing into C for each or for both ([Endpoint.PostPoll]), and may be prepared once ([Template]). Everything that
+// can be checked is checked before anything is posted. An object cannot be used after Close, nor closed while others need it.
+//
+// The Example is a whole program: two endpoints, a write with data, and its completions.
 //
 // # Objects
 //
@@ -12,28 +14,27 @@
 //	                └─ Domain ─┬─ MR, CQ, Counter, AV
 //	                           └─ Endpoint (on its AV, CQs, counters, EQ) ── Template
 //
-// [GetInfo] lists what there is. Everything but an Info has Close. Closing what others stand on is refused with EBUSY and
-// changes nothing; closing twice does nothing; a call on a closed object gives an error that wraps [net.ErrClosed]. Nothing
-// that a NIC can reach is freed by the garbage collector.
+// [GetInfo] lists what there is. Everything but an Info has Close. Close them in the reverse order: closing an object that others
+// stand on is refused with EBUSY and changes nothing. Closing twice does nothing. A call on a closed object gives an error that wraps
+// [net.ErrClosed]. The garbage collector frees nothing that a NIC can reach.
 //
 // # Memory and peers
 //
-// [Domain.RegMR] takes any memory that stays where it is: a mapping, C memory, or a Go slice, which it pins. No Go pointer is
-// kept in C. Every segment lies in a registered region, and every peer was inserted into the address vector, also with
-// providers that would not look: tcp and shm reach for any address that they are given, and a wrong one would end the
-// process. What peers need is [MR.Addr] and [MR.RKey], which the mode bits that the provider returned decide.
+// [Domain.RegMR] takes any memory that stays where it is: a mapping, C memory, or a Go slice, which it pins. C keeps no Go
+// pointer. Every segment must lie in a registered region, and every peer must be in the address vector. The package checks both,
+// also for providers that do not: tcp and shm use any address that they are given, and a wrong one would end the process. Peers
+// need [MR.Addr] and [MR.RKey]; the mode bits that the provider returned decide what these are.
 //
 // # Progress
 //
-// Most providers move only when they are called (ProgressManual): whoever is written to polls as well. A queue that is full
-// ([ErrQueueFull]) is back-pressure; the post has then progressed every queue of its endpoint, and the completions are there
-// to be taken. Completions of a target say how long a write was with some providers and 0 with others: they are not to be
-// relied on.
+// Most providers move only when they are called (ProgressManual), so the target of a write polls as well. A full queue
+// ([ErrQueueFull]) is back-pressure: the post has then progressed every queue of its endpoint, so poll, and post the rest again. Do not
+// rely on the length in a target's completion, which some providers leave 0.
 //
 // # Concurrency
 //
-// With [ThreadSafe], which is asked for by default, every method may be called from any goroutine at any time, but for a
-// [Template], which one goroutine posts at a time, and the Wait and Await of a queue.
+// With [ThreadSafe], the default of Hints, every method may be called from any goroutine at any time. Exceptions: one goroutine at a
+// time posts a [Template], and one at a time waits on a queue (Wait, Await).
 //
 // # Calls that do not return
 //
@@ -43,21 +44,21 @@
 //
 // # The library, and Go
 //
-// libfabric is needed as headers when building, and opened when it is first used. A program linked with this package starts
-// on a machine without it; [GetInfo] then says what is missing. It is built with the headers of 1.17 or later and runs with
-// the library of that version or a later one. The build tag nofabric, and any platform but Linux with cgo, leaves the binding
-// out: every call gives an error that wraps [errors.ErrUnsupported].
+// libfabric is needed as headers when building, and opened when it is first used. A program that is linked with this package starts
+// on a machine without it; [GetInfo] then says what is missing. The package builds with the headers of 1.17 or later, and runs with
+// the library of that version or a later one. With the build tag nofabric, and on any platform but Linux with cgo, every call gives
+// an error that wraps [errors.ErrUnsupported].
 //
-// Some of what libfabric loads installs signal handlers, over those by which Go turns faults into panics. They are taken away
-// again before a call returns. The clean-up of /dev/shm is among what they did; so opening an endpoint of shm removes what
-// processes that have died left there of theirs.
+// Some of what libfabric loads installs signal handlers over those by which Go turns faults into panics. The package restores Go's
+// handlers before a call returns. One of libfabric's handlers cleaned up /dev/shm; instead, opening an endpoint of shm removes what
+// dead processes left there.
 //
 // # Environment
 //
 // libfabric takes these from the environment alone. They are set when it is loaded, unless they are set already:
 //
 //	FI_MR_CACHE_MONITOR=disabled     its registration cache learns that memory was unmapped from libc,
-//	FI_MR_CACHE_MAX_COUNT=0          which Go does not call: it would go on with the pages of before
+//	FI_MR_CACHE_MAX_COUNT=0          which Go does not call: it would go on with the old pages
 //	FI_EFA_MR_CACHE_ENABLE=0         likewise EFA's
 //	IPATH_NO_BACKTRACE=1             no signal handlers of libinfinipath and libpsm2
 //	HFI_NO_BACKTRACE=1
@@ -67,7 +68,7 @@
 // # EFA
 //
 // EFA's provider works without a tag where it is named. The tag efa makes it the default, prefers its direct form, and adds
-// its options (EFAOptions); docs/fabric.md has what to run on an instance.
+// its options (EFAOptions). docs/fabric.md says what to run on an instance.
 package fabric
 
 //go:generate go run ../internal/apicoverage -headers "/usr/include/rdma/fabric.h /usr/include/rdma/fi_*.h" -prefix fi_ -absent api.absent -o api.txt
