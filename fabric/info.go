@@ -152,7 +152,7 @@ func GetInfo(hints Hints) ([]*Info, error) {
 	list, err := cGetInfo(hints.Node, hints.Service, flags, hints.raw())
 	switch {
 	case errors.Is(err, syscall.ENODATA):
-		return nil, fmt.Errorf("%w: %s; `fi_info -l` lists the providers, and Node must be known here (%w)", ErrNoProvider, hints.describe(), err)
+		return nil, fmt.Errorf("%w: %s; `fi_info -l` lists the providers%s (%w)", ErrNoProvider, hints.describe(), hints.unresolved(), err)
 	case err != nil:
 		return nil, fmt.Errorf("get infos: %w", err)
 	}
@@ -161,6 +161,14 @@ func GetInfo(hints Hints) ([]*Info, error) {
 		infos[i] = newInfo(ptr, hints.Node+hints.Service != "")
 	}
 	return preferred(infos), nil
+}
+
+// unresolved says what else may be wrong where a node is named.
+func (h *Hints) unresolved() string {
+	if h.Node == "" {
+		return ""
+	}
+	return ", and this machine must be able to resolve the node"
 }
 
 // describe is what an error says was asked for.

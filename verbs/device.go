@@ -1,7 +1,6 @@
 package verbs
 
 import (
-	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -158,15 +157,19 @@ func chooseDevice(name string) (string, error) {
 			return name, nil
 		}
 	}
+	asked := ""
+	if name != "" {
+		asked = ": " + name
+	}
 	switch {
 	case len(names) == 0:
-		return "", fmt.Errorf("%w: %s: this machine has none; `weft doctor` says why, and what to do", ErrNoDevice, cmp.Or(name, "any"))
+		return "", fmt.Errorf("%w%s: this machine has none; `weft doctor` says why, and what to do", ErrNoDevice, asked)
 	case name == "" && len(names) == 1:
 		return names[0], nil
 	case name == "":
 		return "", fmt.Errorf("%w: there are several, name one of %s", ErrNoDevice, strings.Join(names, ", "))
 	default:
-		return "", fmt.Errorf("%w: %s; this machine has %s", ErrNoDevice, name, strings.Join(names, ", "))
+		return "", fmt.Errorf("%w%s; this machine has %s", ErrNoDevice, asked, strings.Join(names, ", "))
 	}
 }
 
