@@ -214,6 +214,8 @@ func cUnimportPD(pd unsafe.Pointer) { C.weft_pd_unimport((*C.struct_ibv_pd)(pd))
 
 func cPDHandle(pd unsafe.Pointer) uint32 { return uint32(C.weft_pd_handle((*C.struct_ibv_pd)(pd))) }
 
+func cPDContext(pd unsafe.Pointer) unsafe.Pointer { return C.weft_pd_context((*C.struct_ibv_pd)(pd)) }
+
 func cDeallocPD(pd unsafe.Pointer) error {
 	return errno("ibv_dealloc_pd", C.weft_pd_dealloc((*C.struct_ibv_pd)(pd)))
 }

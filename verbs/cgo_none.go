@@ -43,6 +43,7 @@ func cAllocPD(unsafe.Pointer) (unsafe.Pointer, error)                        { r
 func cImportPD(unsafe.Pointer, uint32) (unsafe.Pointer, error)               { return nil, errNone }
 func cUnimportPD(unsafe.Pointer)                                             {}
 func cPDHandle(unsafe.Pointer) uint32                                        { return 0 }
+func cPDContext(unsafe.Pointer) unsafe.Pointer                               { return nil }
 func cDeallocPD(unsafe.Pointer) error                                        { return errNone }
 func cRegMR(unsafe.Pointer, uint64, uint64, uint32) (cMR, error)             { return cMR{}, errNone }
 func cRegMRIOVA(unsafe.Pointer, uint64, uint64, uint64, uint32) (cMR, error) { return cMR{}, errNone }
@@ -126,7 +127,7 @@ func cReleaseCQ(unsafe.Pointer) {}
 func cWrapQP(_, _, _, _ unsafe.Pointer, _ *qpLimits) (unsafe.Pointer, QPState, error) {
 	return nil, 0, errNone
 }
-func cQueuesOfQP(unsafe.Pointer) (uint64, uint64) { return 0, 0 }
+func cQueuesOfQP(unsafe.Pointer) (send, recv, srq uint64) { return 0, 0, 0 }
 func cWrapSRQ(unsafe.Pointer, unsafe.Pointer) (unsafe.Pointer, srqAttr, error) {
 	return nil, srqAttr{}, errNone
 }

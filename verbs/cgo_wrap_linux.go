@@ -28,10 +28,10 @@ func cWrapQP(ctx, raw, sendCQ, recvCQ unsafe.Pointer, limits *qpLimits) (qp unsa
 	return unsafe.Pointer(q), QPState(s), errno("wrap queue pair", rc)
 }
 
-func cQueuesOfQP(raw unsafe.Pointer) (send, recv uint64) {
-	var s, r C.uint64_t
-	C.weft_qp_queues((*C.struct_ibv_qp)(raw), &s, &r)
-	return uint64(s), uint64(r)
+func cQueuesOfQP(raw unsafe.Pointer) (send, recv, srq uint64) {
+	var s, r, q C.uint64_t
+	C.weft_qp_queues((*C.struct_ibv_qp)(raw), &s, &r, &q)
+	return uint64(s), uint64(r), uint64(q)
 }
 
 func cWrapSRQ(ctx, raw unsafe.Pointer) (srq unsafe.Pointer, attr srqAttr, err error) {

@@ -66,7 +66,7 @@ func (cfg CQConfig) validate(c *Context) error {
 	case cfg.Events && cfg.Channel != nil:
 		return invalid("create completion queue: Events and Channel exclude one another")
 	case cfg.Channel != nil && cfg.Channel.ctx != c:
-		return invalid("create completion queue: Channel is of another device")
+		return foreign("create completion queue", "Channel", cfg.Channel.ctx, c)
 	case cfg.Vector < 0 || cfg.Vector >= max(c.Vectors(), 1):
 		return invalid("create completion queue: Vector is %d, %s has %d", cfg.Vector, c.name, c.Vectors())
 	case cfg.Timestamps&^(TimestampTicks|TimestampWall) != 0:

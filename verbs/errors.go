@@ -35,6 +35,12 @@ var (
 	ErrMemlock = errors.New("limit on locked memory")
 )
 
+// foreign is an error about an object that was handed in and is of another context than what it is for: the driver would take
+// its memory for that of one of its own.
+func foreign(op, field string, of, want *Context) error {
+	return invalid("%s: %s is of another context (of %s) than what it is for (of %s); make both on one", op, field, of.name, want.name)
+}
+
 // invalid is an error about an argument, before anything was handed to the library.
 func invalid(format string, args ...any) error {
 	return fmt.Errorf("verbs: "+format+": %w", append(args, syscall.EINVAL)...)

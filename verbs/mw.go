@@ -19,6 +19,7 @@ const (
 // MW is a memory window: a remote key for part of a region, which can be given and taken back without registering.
 type MW struct {
 	life life.Object
+	pd   *PD
 	ptr  unsafe.Pointer // struct ibv_mw *
 	rkey atomic.Uint32
 }
@@ -41,7 +42,7 @@ func (pd *PD) AllocMW(typ MWType) (*MW, error) {
 	if err != nil {
 		return nil, err
 	}
-	mw := &MW{ptr: ptr}
+	mw := &MW{pd: pd, ptr: ptr}
 	mw.rkey.Store(rkey)
 	if err := mw.life.Init("memory window", &pd.life, mw.dealloc); err != nil {
 		return nil, closeAfter(err, mw.dealloc)
@@ -99,6 +100,10 @@ func (qp *QP) BindMW(mw *MW, cfg BindConfig) (rkey uint32, err error) {
 		defer object.Exit()
 	}
 	switch mr := cfg.MR; {
+	case mw.pd.ctx != qp.pd.ctx:
+		return 0, foreign("bind memory window", "the window", mw.pd.ctx, qp.pd.ctx)
+	case mr.pd.ctx != qp.pd.ctx:
+		return 0, foreign("bind memory window", "MR", mr.pd.ctx, qp.pd.ctx)
 	case mr.access&AccessMWBind == 0:
 		return 0, invalid("bind memory window: the memory region was registered without AccessMWBind")
 	case cfg.Addr < mr.addr || cfg.Length > mr.length || cfg.Addr-mr.addr > mr.length-cfg.Length:

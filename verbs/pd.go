@@ -61,6 +61,9 @@ func (c *Context) WrapPD(raw unsafe.Pointer) (*PD, error) {
 	if raw == nil {
 		return nil, invalid("wrap protection domain: nil")
 	}
+	if cPDContext(raw) != c.ptr {
+		return nil, invalid("wrap protection domain: it is not of this context of %s", c.name)
+	}
 	return c.newPD(raw, func(unsafe.Pointer) error { return nil })
 }
 

@@ -55,12 +55,19 @@ type QPCaps struct {
 	MaxSendWR, MaxRecvWR, MaxSendSGE, MaxRecvSGE, MaxInline int
 }
 
-func (cfg *QPConfig) validate(device string, attr *DeviceAttr) error {
+func (cfg *QPConfig) validate(c *Context) error {
+	device, attr := c.name, &c.attr
 	switch {
 	case cfg.Type != RC && cfg.Type != UC && cfg.Type != UD:
 		return invalid("create queue pair: type %v is neither RC, UC nor UD", cfg.Type)
 	case cfg.SendCQ == nil || cfg.RecvCQ == nil:
 		return invalid("create queue pair: SendCQ and RecvCQ are needed")
+	case cfg.SendCQ.ctx != c:
+		return foreign("create queue pair", "SendCQ", cfg.SendCQ.ctx, c)
+	case cfg.RecvCQ.ctx != c:
+		return foreign("create queue pair", "RecvCQ", cfg.RecvCQ.ctx, c)
+	case cfg.SRQ != nil && cfg.SRQ.pd.ctx != c:
+		return foreign("create queue pair", "SRQ", cfg.SRQ.pd.ctx, c)
 	case cfg.MaxInline < 0:
 		return invalid("create queue pair: MaxInline %d is negative", cfg.MaxInline)
 	case cfg.SRQ != nil && cfg.MaxRecvWR != 0:
@@ -113,14 +120,14 @@ func (pd *PD) CreateQP(cfg QPConfig) (*QP, error) {
 		return nil, err
 	}
 	defer pd.life.Exit()
-	if err := cfg.validate(pd.ctx.name, &pd.ctx.attr); err != nil {
+	if err := cfg.validate(pd.ctx); err != nil {
 		return nil, err
 	}
-	held := []*life.Object{&cfg.SendCQ.life, &cfg.RecvCQ.life}
+	standsOn := []*life.Object{&cfg.SendCQ.life, &cfg.RecvCQ.life}
 	if cfg.SRQ != nil {
-		held = append(held, &cfg.SRQ.life)
+		standsOn = append(standsOn, &cfg.SRQ.life)
 	}
-	for _, object := range held {
+	for _, object := range standsOn {
 		if err := object.Enter(); err != nil {
 			return nil, err
 		}
@@ -136,8 +143,9 @@ func (pd *PD) CreateQP(cfg QPConfig) (*QP, error) {
 			cfg.Type, cfg.MaxSendWR, cfg.MaxRecvWR, cfg.MaxInline, err)
 	}
 	pd.ctx.objects.add(qp.Raw(), qp)
-	// The kernel holds the PD and the CQs against being closed as we do: the PD through its children, a CQ by EBUSY.
-	if err := qp.life.Init(fmt.Sprintf("queue pair %d", qp.num), &pd.life, qp.destroy); err != nil {
+	// The kernel refuses to destroy what the queue pair stands on, too. But that is too late: a driver may have unmapped a
+	// completion queue before it asks the kernel (EFA's in rdma-core 44).
+	if err := qp.life.Init(fmt.Sprintf("queue pair %d", qp.num), &pd.life, qp.destroy, standsOn...); err != nil {
 		return nil, closeAfter(err, qp.destroy)
 	}
 	return qp, nil

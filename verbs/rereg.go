@@ -25,18 +25,45 @@ func (mr *MR) ChangeAccess(access AccessFlags) error {
 	return mr.reregister(reregAccess, nil, access)
 }
 
-// ChangePD moves the region to another protection domain of the same device, in place, as [MR.ChangeAccess] does. The
-// domain that it was made on stays the one that cannot be closed before it.
+// ChangePD moves the region to another protection domain of the same context, in place, as [MR.ChangeAccess] does: from then
+// on that domain cannot be closed before it, and the one that it left can. A region of no use may be on either, and holds
+// both.
 func (mr *MR) ChangePD(pd *PD) error {
-	if pd == nil || pd.ctx != mr.pd.ctx {
-		return invalid("move a memory region: the protection domain is of another device")
+	switch {
+	case pd == nil:
+		return invalid("move a memory region: the protection domain is nil")
+	case pd.ctx != mr.pd.ctx:
+		return foreign("move a memory region", "the protection domain", pd.ctx, mr.pd.ctx)
+	case pd == mr.pd:
+		return mr.reregister(reregPD, pd, mr.access)
 	}
 	if err := pd.life.Enter(); err != nil {
 		return err
 	}
 	defer pd.life.Exit()
-	return mr.reregister(reregPD, pd, mr.access)
+	if err := mr.life.AddParent(&pd.life); err != nil {
+		return err
+	}
+	err := mr.reregister(reregPD, pd, mr.access)
+	var changed *unusableError
+	switch {
+	case err == nil:
+		mr.life.RemoveParent(&mr.pd.life)
+		mr.pd = pd
+	case !errors.As(err, &changed):
+		mr.life.RemoveParent(&pd.life)
+	}
+	return err
 }
+
+// unusableError is a change of a region that has left it of no use.
+type unusableError struct{ err error }
+
+func (e *unusableError) Error() string {
+	return fmt.Sprintf("the memory region is of no use any more: close it: %v", e.err)
+}
+
+func (e *unusableError) Unwrap() error { return e.err }
 
 func (mr *MR) reregister(what uint32, pd *PD, access AccessFlags) error {
 	if err := mr.life.Enter(); err != nil {
@@ -62,7 +89,7 @@ func (mr *MR) reregister(what uint32, pd *PD, access AccessFlags) error {
 	if code == reregBadInput || errors.Is(err, errors.ErrUnsupported) {
 		return fmt.Errorf("the memory region is unchanged: %w", err)
 	}
-	return fmt.Errorf("the memory region is of no use any more: close it: %w", err)
+	return &unusableError{err}
 }
 
 // reregBadInput is IBV_REREG_MR_ERR_INPUT: the region is still valid.
@@ -74,7 +101,7 @@ const reregBadInput = -1
 // Implements:
 //
 //	struct ibv_mr *ibv_alloc_null_mr(struct ibv_pd *pd)
-func (pd *PD) AllocNullMR() (*MR, error) { return pd.foreign(cAllocNullMR, false) }
+func (pd *PD) AllocNullMR() (*MR, error) { return pd.withoutMemory(cAllocNullMR, false) }
 
 // ImportMR uses a region of the process that this device was imported from, by its [MR.Handle].
 //
@@ -82,11 +109,11 @@ func (pd *PD) AllocNullMR() (*MR, error) { return pd.foreign(cAllocNullMR, false
 //
 //	struct ibv_mr *ibv_import_mr(struct ibv_pd *pd, uint32_t mr_handle)
 func (pd *PD) ImportMR(handle uint32) (*MR, error) {
-	return pd.foreign(func(p unsafe.Pointer) (cMR, error) { return cImportMR(p, handle) }, true)
+	return pd.withoutMemory(func(p unsafe.Pointer) (cMR, error) { return cImportMR(p, handle) }, true)
 }
 
-// foreign makes a region of no memory of ours.
-func (pd *PD) foreign(get func(unsafe.Pointer) (cMR, error), imported bool) (*MR, error) {
+// withoutMemory makes a region of no memory of ours.
+func (pd *PD) withoutMemory(get func(unsafe.Pointer) (cMR, error), imported bool) (*MR, error) {
 	if err := pd.life.Enter(); err != nil {
 		return nil, err
 	}

@@ -104,7 +104,8 @@ func (pd *PD) WrapMR(raw unsafe.Pointer) (*MR, error) {
 
 // WrapQP uses a struct ibv_qp of this domain that was made by other means, such as mlx5dv_create_qp, in the state that it is
 // in. It must stay until Close, which does not destroy it. Where its completion queues are open here, made or wrapped, [QP.Err]
-// learns of its failures and they cannot be closed before it; otherwise they are polled by their owner, and it does not.
+// learns of its failures; otherwise they are polled by their owner, and it does not. Of its queues, those that are open here
+// cannot be closed before it.
 func (pd *PD) WrapQP(raw unsafe.Pointer) (*QP, error) {
 	if err := pd.life.Enter(); err != nil {
 		return nil, err
@@ -114,9 +115,9 @@ func (pd *PD) WrapQP(raw unsafe.Pointer) (*QP, error) {
 		return nil, invalid("wrap queue pair: nil")
 	}
 	qp := &QP{pd: pd}
-	send, recv := pd.ctx.queuesOf(raw)
+	send, recv, srq := pd.ctx.queuesOf(raw)
 	var ptrs [2]unsafe.Pointer
-	var parents [2]*life.Object
+	var parents [3]*life.Object
 	for i, cq := range [2]*CQ{send, recv} {
 		if cq == nil {
 			continue
@@ -126,6 +127,13 @@ func (pd *PD) WrapQP(raw unsafe.Pointer) (*QP, error) {
 		}
 		defer cq.life.Exit()
 		ptrs[i], parents[i] = cq.ptr, &cq.life
+	}
+	if srq != nil {
+		if err := srq.life.Enter(); err != nil {
+			return nil, err
+		}
+		defer srq.life.Exit()
+		parents[2] = &srq.life
 	}
 	var err error
 	if qp.ptr, qp.state, err = cWrapQP(pd.ctx.ptr, raw, ptrs[0], ptrs[1], &qp.limits); err != nil {
@@ -141,16 +149,17 @@ func (pd *PD) WrapQP(raw unsafe.Pointer) (*QP, error) {
 		qp.freeLater()
 		return nil
 	}
-	if err := qp.life.Init(fmt.Sprintf("queue pair %d", qp.num), &pd.life, release, parents[0], parents[1]); err != nil {
+	if err := qp.life.Init(fmt.Sprintf("queue pair %d", qp.num), &pd.life, release, parents[:]...); err != nil {
 		return nil, closeAfter(err, release)
 	}
 	return qp, nil
 }
 
-// queuesOf finds the completion queues of a struct ibv_qp among those that are open here.
-func (c *Context) queuesOf(qp unsafe.Pointer) (send, recv *CQ) {
-	s, r := cQueuesOfQP(qp)
+// queuesOf finds the queues of a struct ibv_qp among those that are open here.
+func (c *Context) queuesOf(qp unsafe.Pointer) (send, recv *CQ, srq *SRQ) {
+	s, r, q := cQueuesOfQP(qp)
 	send, _ = c.objects.find(s).(*CQ)
 	recv, _ = c.objects.find(r).(*CQ)
-	return send, recv
+	srq, _ = c.objects.find(q).(*SRQ)
+	return send, recv, srq
 }

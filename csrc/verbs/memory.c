@@ -25,6 +25,11 @@ uint32_t weft_pd_handle(struct ibv_pd *pd)
     return pd->handle;
 }
 
+void *weft_pd_context(struct ibv_pd *pd)
+{
+    return pd->context;
+}
+
 int weft_pd_dealloc(struct ibv_pd *pd)
 {
     return WEFT_CALL(WEFT_IBV(pd)->ibv_dealloc_pd(pd));

@@ -76,6 +76,7 @@ int weft_pd_alloc(struct ibv_context *context, struct ibv_pd **pd);
 int weft_pd_import(struct ibv_context *context, uint32_t handle, struct ibv_pd **pd);
 void weft_pd_unimport(struct ibv_pd *pd);
 uint32_t weft_pd_handle(struct ibv_pd *pd);
+void *weft_pd_context(struct ibv_pd *pd);
 int weft_pd_dealloc(struct ibv_pd *pd);
 int weft_mr_reg(struct ibv_pd *pd, uint64_t addr, uint64_t length, uint32_t access, struct ibv_mr **mr, uint32_t *lkey,
                 uint32_t *rkey);
@@ -162,7 +163,7 @@ int weft_qp_create(struct ibv_pd *pd, struct weft_cq *send, struct weft_cq *recv
 /* One that was made elsewhere. send and recv are its completion queues, or NULL where they are none of ours. */
 int weft_qp_import(struct ibv_context *context, struct ibv_qp *imported, struct weft_cq *send, struct weft_cq *recv,
                    struct weft_qp_limits *limits, struct weft_qp **qp, uint32_t *state);
-void weft_qp_queues(struct ibv_qp *qp, uint64_t *send, uint64_t *recv); /* its struct ibv_cq */
+void weft_qp_queues(struct ibv_qp *qp, uint64_t *send, uint64_t *recv, uint64_t *srq); /* the pointers it has */
 int weft_qp_destroy(struct weft_qp *qp);
 void weft_qp_release(struct weft_qp *qp); /* instead, one that was imported */
 

@@ -63,8 +63,9 @@ int weft_qp_import(struct ibv_context *context, struct ibv_qp *imported, struct 
     return 0;
 }
 
-void weft_qp_queues(struct ibv_qp *qp, uint64_t *send, uint64_t *recv)
+void weft_qp_queues(struct ibv_qp *qp, uint64_t *send, uint64_t *recv, uint64_t *srq)
 {
+    *srq = (uint64_t)(uintptr_t)qp->srq;
     *send = (uint64_t)(uintptr_t)qp->send_cq;
     *recv = (uint64_t)(uintptr_t)qp->recv_cq;
 }

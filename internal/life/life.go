@@ -116,6 +116,34 @@ func (o *Object) Init(kind string, parent *Object, free func() error, more ...*O
 	return nil
 }
 
+// AddParent makes o stand on another object as well, which from then on cannot be closed before o is. It returns an error
+// that wraps net.ErrClosed when either is closed or closing.
+func (o *Object) AddParent(p *Object) error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.state != live {
+		return closedError(o.kind)
+	}
+	if slices.Contains(o.parents, p) {
+		return nil
+	}
+	if err := p.adopt(o.kind); err != nil {
+		return err
+	}
+	o.parents = append(o.parents, p)
+	return nil
+}
+
+// RemoveParent takes that back, also of a parent that o was created on.
+func (o *Object) RemoveParent(p *Object) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if i := slices.Index(o.parents, p); o.state == live && i >= 0 {
+		o.parents = slices.Delete(o.parents, i, i+1)
+		p.release(o.kind)
+	}
+}
+
 // Enter begins a call on o, which cannot be freed until the matching Exit. When o is closed or closing it returns an
 // error that wraps net.ErrClosed and names the kind, and Exit must not be called.
 //

@@ -237,7 +237,7 @@ func TestEveryParentWaitsForItsChild(t *testing.T) {
 	var pair life.Object
 	require.NoError(t, pair.Init("queue pair", domain, nothing, sends, nil, recvs, sends))
 	for _, parent := range []*life.Object{domain, sends, recvs} {
-		require.ErrorContains(t, parent.Close(), "1 open on it (1 × queue pair)")
+		require.ErrorContains(t, parent.Close(), "(1 × queue pair)")
 	}
 	require.NoError(t, pair.Close())
 	for _, parent := range []*life.Object{domain, sends} {
@@ -270,6 +270,24 @@ func TestBusyCloseNamesTheChildrenAndChangesNothing(t *testing.T) {
 	}
 	require.NoError(t, parent.Close())
 	require.True(t, freed)
+}
+
+func TestParentsComeAndGo(t *testing.T) {
+	first, second, third := open(t, "protection domain", nil), open(t, "protection domain", nil), open(t, "protection domain", nil)
+	var region life.Object
+	require.ErrorIs(t, region.AddParent(second), net.ErrClosed, "before it is open")
+	require.NoError(t, second.Close(), "a refused AddParent left a child behind")
+	require.NoError(t, region.Init("memory region", first, nothing))
+	require.ErrorIs(t, region.AddParent(second), net.ErrClosed, "a parent that is closed")
+	require.NoError(t, region.AddParent(third))
+	require.NoError(t, region.AddParent(third))
+	require.ErrorIs(t, third.Close(), syscall.EBUSY)
+	region.RemoveParent(first)
+	region.RemoveParent(first)
+	require.NoError(t, first.Close())
+	require.ErrorIs(t, third.Close(), syscall.EBUSY)
+	require.NoError(t, region.Close())
+	require.NoError(t, third.Close())
 }
 
 func TestClosedObjectsSayWhatTheyAre(t *testing.T) {
