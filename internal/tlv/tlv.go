@@ -38,6 +38,7 @@ type Format struct {
 	Magic      [4]byte // first bytes of the message
 	Version    uint8   // the version that this build writes and understands
 	MinVersion uint8   // the oldest version that understands what this build writes
+	Oldest     uint8   // the oldest version of a sender that this build understands; 0 is any
 	Known      []uint16
 }
 
@@ -120,6 +121,8 @@ func (f *Format) header(message []byte) ([]byte, error) {
 		return nil, f.Refuse("needs version %d, this is version %d", message[5], f.Version)
 	case message[5] > message[4]:
 		return nil, f.Refuse("version %d says that version %d is needed", message[4], message[5])
+	case message[4] < f.Oldest:
+		return nil, f.Refuse("is of version %d, %d is the oldest understood: update the sender", message[4], f.Oldest)
 	case message[6] != 0 || message[7] != 0:
 		return nil, f.Refuse("reserved bytes are not zero")
 	}

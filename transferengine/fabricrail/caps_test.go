@@ -21,7 +21,7 @@ func TestCaps(t *testing.T) {
 	got := open(t, local(), 1).rail.Caps()
 	require.GreaterOrEqual(t, got.MaxLength, uint64(1<<30))
 	got.MaxLength = 0
-	require.Equal(t, rail.Caps{MaxBatch: 32, MaxImmediates: 256, MaxSend: 608, Completion: rail.Delivered, ImmSource: true, Read: true,
+	require.Equal(t, rail.Caps{MaxBatch: 32, MaxImmediates: 256, MaxSend: 592, Completion: rail.Delivered, ImmSource: true, Read: true,
 		Atomics: true, DeathBy: rail.ByHeartbeat | rail.ByProcess, DeathWithin: 13 * time.Second, CancelProof: true}, got)
 }
 

@@ -1,6 +1,7 @@
 package fabricrail
 
 import (
+	"crypto/rand"
 	"fmt"
 	"time"
 
@@ -13,14 +14,16 @@ import (
 type conn struct {
 	id     rail.PeerID
 	tag    tag
+	secret secret
 	state  connState
 	peer   address
 	remote *remote
 
 	// Of the peer's half.
-	theirs  tag
-	virtual bool // its memory is named by addresses
-	longest int  // bytes of a message that it takes
+	theirs      tag
+	theirSecret secret
+	virtual     bool // its memory is named by addresses
+	longest     int  // bytes of a message that it takes
 
 	flying  int // operations
 	sent    int // operations, in the turn of that number
@@ -73,17 +76,19 @@ func (r railEffects) Open(id rail.PeerID, to address) (half, error) {
 	}
 	c := &conn{id: id, peer: to, remote: endpoint, offered: uint64(r.cfg.Immediates), told: uint64(r.cfg.Immediates),
 		messagesTold: messageWindow}
+	rand.Read(c.secret[:])
 	if !r.seat(c) {
 		r.part(endpoint)
 		return half{}, fmt.Errorf("%s: no room for another peer: a rail has %d: %w", r.name, maxSlots, fabric.ErrQueueFull)
 	}
 	endpoint.users++
 	r.room -= r.cfg.perPeer()
-	return half{tag: c.tag, immediates: uint32(r.cfg.Immediates), messages: messageWindow, message: uint32(r.caps.MaxSend),
+	return half{tag: c.tag, secret: c.secret, immediates: uint32(r.cfg.Immediates), messages: messageWindow, message: uint32(r.caps.MaxSend),
 		virtual: r.traits.virtual, process: r.process}, nil
 }
 
-// seat gives a connection a slot and a tag.
+// seat gives a connection a slot and a tag. The generation is random, because a peer that is told its own tag must not know those of
+// others, and differs from that of the slot's last connection, of which immediates may be late.
 func (r *Rail) seat(c *conn) bool {
 	slot := uint32(len(r.conns))
 	if n := len(r.freeSlots); n > 0 {
@@ -92,13 +97,12 @@ func (r *Rail) seat(c *conn) bool {
 	} else if slot == maxSlots {
 		return false
 	} else {
-		r.conns = append(r.conns, nil)
+		r.conns, r.tags = append(r.conns, nil), append(r.tags, 0)
 	}
-	if r.generation++; r.generation%maxTagGenerations == 0 {
-		r.generation++
+	for c.tag == 0 || c.tag == r.tags[slot] {
+		c.tag = tag(1+random()%(maxTagGenerations-1))*maxSlots + tag(slot)
 	}
-	c.tag = tag(r.generation%maxTagGenerations*maxSlots + slot)
-	r.conns[slot] = c
+	r.conns[slot], r.tags[slot] = c, c.tag
 	r.peers[c.id] = c
 	return true
 }
@@ -116,7 +120,7 @@ func (r *Rail) tagged(t tag) *conn {
 // Connect implements [handshake.Effects].
 func (r railEffects) Connect(id rail.PeerID, _ address, other half) error {
 	c := r.peers[id]
-	c.theirs, c.virtual, c.longest = other.tag, other.virtual, min(int(other.message), r.caps.MaxSend)
+	c.theirs, c.theirSecret, c.virtual, c.longest = other.tag, other.secret, other.virtual, min(int(other.message), r.caps.MaxSend)
 	c.granted, c.window = uint64(other.immediates), uint64(other.immediates)
 	c.mayMessage, c.messageWindow = uint64(other.messages), uint64(other.messages)
 	c.signs.Watch(other.process, r.process)

@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// control is a message on a connection: 32 bytes, and what follows them.
+// control is a message on a connection: 48 bytes, and what follows them.
 //
 //	offset  size  field
 //	0       1     kind; one with the top bit set must be understood, others that are unknown are passed over
@@ -14,7 +14,8 @@ import (
 //	8       8     how many immediates the receiver may have sent in the life of the connection
 //	16      8     how many messages of the engine it may have sent
 //	24      8     value
-//	32            of a message its bytes
+//	32      16    secret of the receiver's half
+//	48            of a message its bytes
 //
 // All numbers are big-endian. The two counts are totals, so that messages may pass one another.
 type control struct {
@@ -23,6 +24,7 @@ type control struct {
 	immediates uint64
 	messages   uint64
 	value      uint64
+	secret     secret
 }
 
 // controlKind is never the first byte of a hello or a refusal.
@@ -51,7 +53,7 @@ const (
 	byeAnswer bye = 1 << 8 // the receiver's farewell has come before, and so all that the receiver had posted
 )
 
-const controlSize = 32
+const controlSize = 48
 
 // put writes the message into b, which has controlSize bytes.
 func (c control) put(b []byte) {
@@ -61,6 +63,7 @@ func (c control) put(b []byte) {
 	binary.BigEndian.PutUint64(b[8:], c.immediates)
 	binary.BigEndian.PutUint64(b[16:], c.messages)
 	binary.BigEndian.PutUint64(b[24:], c.value)
+	copy(b[32:], c.secret[:])
 }
 
 // parseControl reads what put wrote. ok is false for a message that can be passed over.
@@ -70,7 +73,7 @@ func parseControl(b []byte) (c control, ok bool, err error) {
 	}
 	c = control{kind: controlKind(b[0]), tag: tag(binary.BigEndian.Uint32(b[4:])),
 		immediates: binary.BigEndian.Uint64(b[8:]), messages: binary.BigEndian.Uint64(b[16:]),
-		value: binary.BigEndian.Uint64(b[24:])}
+		value: binary.BigEndian.Uint64(b[24:]), secret: secret(b[32:])}
 	switch {
 	case c.kind == controlStatus, c.kind == controlBye, c.kind == controlMessage:
 		return c, true, nil

@@ -4,9 +4,13 @@
 // # Connections
 //
 // A rail is one endpoint, which serves all peers. Two rails make a connection by messages between their endpoints. A rail repeats
-// its hello until the peer answers; both ends may call at once, and a rail may connect to itself. A hello must carry the random
-// key of the rail's address, and an answer the random number of the hello. Nobody who lacks these can make or break a connection.
-// There is no other authentication. Both ends insert each other into their address vectors before the first write.
+// its hello until the peer answers; both ends may call at once, and a rail may connect to itself. Both ends insert each other into
+// their address vectors before the first write.
+//
+// A hello must carry the random key of the rail's address, and an answer the random number of the hello. Each end tells the other a
+// secret of 128 random bits in its hello, and takes no message without it. So only the two ends can end a connection, grant anything
+// on it or speak on it. A hello that would replace a connection makes the rail ask the other end first. The rail counts what was made
+// up ([Rail.Ignored]) and does not answer it. There is no other authentication, and nothing is encrypted.
 //
 // # Immediates
 //

@@ -1,5 +1,37 @@
 package fabricrail
 
+import "github.com/weftrdma/weft/transferengine/rail"
+
+// Control is a control message for the connection of a peer: without its secret, or with it.
+func (r *Rail) Control(peer rail.PeerID, kind byte, value uint64, genuine bool) []byte {
+	c := r.peers[peer]
+	m := control{kind: controlKind(kind), tag: c.tag, immediates: 1 << 40, messages: 1 << 40, value: value}
+	if genuine {
+		m.immediates, m.messages, m.secret = c.granted, c.mayMessage, c.secret
+	}
+	b := make([]byte, controlSize)
+	m.put(b)
+	return b
+}
+
+// SecretOffset is where a control message has its secret.
+const SecretOffset = 32
+
+// Arrived gives the rail a message as if it had just come.
+func (r *Rail) Arrived(message []byte) { r.controlled(message) }
+
+// SendTo sends anything to a rail, which need not know this one. It returns false while there is no room.
+func (r *Rail) SendTo(to, message []byte) (bool, error) {
+	a, err := parseAddress(to)
+	if err != nil {
+		return false, err
+	}
+	return railEffects{r}.Send(a, message)
+}
+
+// FreeSends is how many messages the rail could send at once.
+func (r *Rail) FreeSends() int { return len(r.mailbox.free) }
+
 // AddressOver is the rail's address if it had another provider.
 func (r *Rail) AddressOver(provider string) []byte {
 	a := r.self

@@ -32,7 +32,8 @@ func (r *Rail) say(c *conn, kind controlKind, value uint64, data []byte) bool {
 	if !ok {
 		return false
 	}
-	m := control{kind: kind, tag: c.theirs, immediates: c.offered, messages: c.messagesTaken + messageWindow, value: value}
+	m := control{kind: kind, tag: c.theirs, immediates: c.offered, messages: c.messagesTaken + messageWindow, value: value,
+		secret: c.theirSecret}
 	m.put(b)
 	n := controlSize + copy(b[controlSize:], data)
 	var of *conn
@@ -110,12 +111,14 @@ func (r *Rail) message(id workID, x *fabric.Completion) {
 	}
 }
 
-// controlled takes a control message.
+// controlled takes a control message. One that is not from the other end of a connection is counted, changes nothing and gets no
+// answer: it is of a connection that is gone, or made up.
 func (r *Rail) controlled(message []byte) {
 	m, ok, err := parseControl(message)
 	c := r.tagged(m.tag)
-	if c == nil || m.tag == 0 {
-		return // of a connection that is gone
+	if c == nil || !c.secret.is(&m.secret) {
+		r.ignored.Add(1)
+		return
 	}
 	r.heard(c)
 	if err == nil && ok {

@@ -41,7 +41,7 @@ type Rail struct {
 	remotes    map[string]*remote // endpoints in the address vector, by name
 	conns      []*conn            // by slot; nil where free
 	freeSlots  []uint32
-	generation uint32                // of tags
+	tags       []tag                 // by slot, of its last connection
 	peers      map[rail.PeerID]*conn // each peer's current connection
 	bySource   map[fabric.Addr]*conn // likewise, where the provider tells who wrote
 	dying      []*conn
@@ -61,8 +61,9 @@ type Rail struct {
 	ops         []fabric.Op
 	segs        []fabric.Seg
 
-	sleep  sleeper
-	failed error // of the last look at the queue
+	sleep   sleeper
+	failed  error         // of the last look at the queue
+	ignored atomic.Uint64 // messages and immediates that are of no connection
 
 	registering sync.Mutex
 	keyCount    atomic.Uint32 // of registrations, see newKey
@@ -118,7 +119,6 @@ func (r *Rail) setUp(incarnation rail.Incarnation) (err error) {
 		return err
 	}
 	r.keyCount.Store(uint32(random()))
-	r.generation = uint32(random())
 	r.vigil = liveness.Vigil{Heartbeat: r.cfg.Heartbeat, Timeout: r.cfg.PeerTimeout}
 	r.handshake = handshake.New(handshake.Config[address, half]{
 		Wire: &wire, Self: r.self, Incarnation: incarnation, Nonce: random, Effects: railEffects{r},
@@ -203,8 +203,8 @@ func (r *Rail) Address() []byte { return r.self.append(nil) }
 // Peer implements [rail.Rail].
 func (r *Rail) Peer(id rail.PeerID) rail.PeerInfo { return r.outbox.Peer(id) }
 
-// Ignored returns how many messages of the handshake were malformed, forged, or came when they could change nothing.
-func (r *Rail) Ignored() uint64 { return r.handshake.Ignored() }
+// Ignored returns how many messages were malformed, forged, or came when they could change nothing. None of them was answered.
+func (r *Rail) Ignored() uint64 { return r.handshake.Ignored() + r.ignored.Load() }
 
 // Arm implements [rail.Rail].
 func (r *Rail) Arm() (ready bool) {

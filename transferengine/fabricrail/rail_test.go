@@ -85,11 +85,16 @@ func TestRailsOfDifferentProvidersRefuse(t *testing.T) {
 // TestPortIsTheOneAskedFor: an address like 127.0.0.1:17471 is where the rail is found.
 func TestPortIsTheOneAskedFor(t *testing.T) {
 	rdmatest.Require(t, rdmatest.Fabric)
+	free, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	address := free.Addr().String()
+	require.NoError(t, free.Close())
 	cfg := local()
-	cfg.Service = "17471"
+	_, cfg.Service, err = net.SplitHostPort(address)
+	require.NoError(t, err)
 	a, b := open(t, cfg, 1), open(t, local(), 2)
 	id := b.connect(a)
-	require.Equal(t, "127.0.0.1:17471", b.rail.Peer(id).Name)
+	require.Equal(t, address, b.rail.Peer(id).Name)
 }
 
 // TestThirtyTwoInATurn: one peer does not keep the others waiting.

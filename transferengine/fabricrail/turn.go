@@ -155,8 +155,9 @@ func (r *Rail) immediate(x *fabric.Completion) {
 	if r.traits.tagged {
 		c = r.tagged(tag(x.Data >> 32))
 	}
-	if c == nil {
-		return // of a connection that is gone
+	if c == nil { // of a connection that is gone, or made up
+		r.ignored.Add(1)
+		return
 	}
 	r.heard(c)
 	c.taken++

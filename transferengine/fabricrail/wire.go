@@ -1,6 +1,8 @@
 package fabricrail
 
 import (
+	"crypto/subtle"
+
 	"github.com/weftrdma/weft/internal/process"
 	"github.com/weftrdma/weft/internal/tlv"
 	"github.com/weftrdma/weft/transferengine/internal/handshake"
@@ -13,12 +15,20 @@ type hello = handshake.Hello[address, half]
 // half is what one end of a connection needs to know of the other, besides its address.
 type half struct {
 	tag        tag    // goes into everything that is sent to this half
+	secret     secret // goes into every message that is sent to this half
 	immediates uint32 // that the receiver may send before it is granted more
 	messages   uint32 // of the engine's, likewise
 	message    uint32 // bytes of the longest of these
 	virtual    bool   // memory of the sender is named by its addresses; without, by what is behind the start of its region
 	process    process.ID
 }
+
+// secret is random, and known to the two ends of a connection alone: a message without it is nobody's, so that farewells, grants and
+// messages cannot be made up by others.
+type secret [16]byte
+
+// is tells whether they are the same, in a time that does not depend on where they differ.
+func (s *secret) is(other *secret) bool { return subtle.ConstantTimeCompare(s[:], other[:]) == 1 }
 
 // Bounds of what a peer can grant.
 const (
@@ -32,6 +42,7 @@ const (
 	fieldImmediates
 	fieldMessages
 	fieldMessage
+	fieldSecret
 
 	fieldProcess = 0x41
 )
@@ -41,9 +52,10 @@ const flagVirtual = 1 << 1
 // wire has the keys of addresses in it: an endpoint takes messages from everybody.
 var wire = handshake.Wire[address, half]{
 	Hello: [4]byte{'W', 'f', 'R', 'H'}, Refusal: [4]byte{'W', 'f', 'R', 'N'},
+	Version: 2, Oldest: 2, // 1 had no secret
 	AppendAddress: func(b []byte, a address) []byte { return a.append(b) }, ParseAddress: parseAddress,
 	Key:        func(a address) uint64 { return a.key },
-	Fields:     []uint16{fieldTag, fieldImmediates, fieldMessages, fieldMessage, fieldProcess},
+	Fields:     []uint16{fieldTag, fieldImmediates, fieldMessages, fieldMessage, fieldSecret, fieldProcess},
 	AppendHalf: appendHalf, ParseHalf: parseHalf, CheckHalf: checkHalf,
 	Flags: func(h *half) uint8 {
 		if h.virtual {
@@ -60,6 +72,7 @@ func appendHalf(b []byte, h *half) []byte {
 	b = tlv.AppendUint32(b, fieldImmediates, h.immediates)
 	b = tlv.AppendUint32(b, fieldMessages, h.messages)
 	b = tlv.AppendUint32(b, fieldMessage, h.message)
+	b = tlv.AppendField(b, fieldSecret, h.secret[:])
 	if h.process != (process.ID{}) {
 		b = tlv.AppendField(b, fieldProcess, h.process.Pack())
 	}
@@ -76,6 +89,8 @@ func parseHalf(f *tlv.Fields, h *half, typ uint16, v []byte) {
 		h.messages = f.Uint32(typ, v)
 	case fieldMessage:
 		h.message = f.Uint32(typ, v)
+	case fieldSecret:
+		f.Copy(typ, h.secret[:], v)
 	case fieldProcess:
 		h.process = handshake.ParseProcess(f, typ, v)
 	}
@@ -85,6 +100,8 @@ func checkHalf(f *tlv.Format, h *half) error {
 	switch {
 	case h.tag == 0:
 		return f.Refuse("the tag is zero")
+	case h.secret == secret{}:
+		return f.Refuse("the secret is zero")
 	case h.immediates < 1 || h.immediates > maxImmediates:
 		return f.Refuse("%d immediates are outside 1 to %d", h.immediates, maxImmediates)
 	case h.messages < 1 || h.messages > maxMessages:

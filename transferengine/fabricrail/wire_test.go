@@ -15,13 +15,16 @@ import (
 	"github.com/weftrdma/weft/transferengine/rail"
 )
 
+// testSecret is 16 bytes from 0xa0 on.
+var testSecret = secret{0xa0, 0xa1, 0xa2, 0xa3, 0xa4, 0xa5, 0xa6, 0xa7, 0xa8, 0xa9, 0xaa, 0xab, 0xac, 0xad, 0xae, 0xaf}
+
 func testHello() *hello {
 	return &hello{
 		From: address{provider: "tcp;ofi_rxm", name: "\x02\x00\x44\x3f\x7f\x00\x00\x01\x00\x00\x00\x00\x00\x00\x00\x00",
 			text: "127.0.0.1:17471", key: 0x1234567},
 		To: 0x89abcdef, Incarnation: rail.Incarnation{0: 1, 15: 16}, Nonce: 0xfedcba9876543210, Attempt: 3,
 		Holds: 0x0123456789abcdef, AckWanted: true,
-		Half: half{tag: 0x00305007, immediates: 256, messages: 16, message: 608},
+		Half: half{tag: 0x00305007, secret: testSecret, immediates: 256, messages: 16, message: 592},
 	}
 }
 
@@ -36,21 +39,29 @@ var (
 )
 
 func TestGolden(t *testing.T) {
-	hellos.Golden(t, "fabric-hello.golden", testHello(), messageSize)
-	refusals.Golden(t, "fabric-refusal.golden", testRefusal(), messageSize)
-	addresses.Golden(t, "fabric-address.golden", testHello().From, rail.MaxAddress)
+	hellos.Golden(t, "v2/fabric-hello.golden", testHello(), messageSize)
+	refusals.Golden(t, "v1/fabric-refusal.golden", testRefusal(), messageSize)
+	addresses.Golden(t, "v1/fabric-address.golden", testHello().From, rail.MaxAddress)
 
 	var c [controlSize]byte
-	control{controlStatus, 0x00305007, 512, 24, 0x0102030405060708}.put(c[:])
-	require.Equal(t, hex.EncodeToString(tlvtest.Read(t, "fabric-control.golden")), hex.EncodeToString(c[:]))
+	control{controlStatus, 0x00305007, 512, 24, 0x0102030405060708, testSecret}.put(c[:])
+	require.Equal(t, hex.EncodeToString(tlvtest.Read(t, "v2/fabric-control.golden")), hex.EncodeToString(c[:]))
 }
 
 // TestGoldenOptions is of a hello with all optional fields.
 func TestGoldenOptions(t *testing.T) {
 	want := testHello()
-	want.Half.virtual = true
 	want.Half.process = process.ID{Boot: [16]byte{0: 0xb0, 15: 0x07}, Namespace: 0xf0000001, PID: 4711}
-	hellos.Golden(t, "fabric-hello-options.golden", want, messageSize)
+	hellos.Golden(t, "v2/fabric-hello-options.golden", want, messageSize)
+}
+
+// TestHelloOfVersion1IsRefused: it has no secret. The refusal says so, in a form that version 1 reads.
+func TestHelloOfVersion1IsRefused(t *testing.T) {
+	for _, name := range []string{"v1/fabric-hello.golden", "v1/fabric-hello-options.golden"} {
+		_, err := wire.ParseHello(tlvtest.Read(t, name))
+		require.EqualError(t, err, "hello: is of version 1, 2 is the oldest understood: update the sender")
+	}
+	require.EqualValues(t, 1, wire.RefusalFormat().MinVersion)
 }
 
 func TestLongTextIsCut(t *testing.T) {
@@ -66,6 +77,7 @@ func TestHelloRefused(t *testing.T) {
 	}{
 		"no nonce":        {func(m *hello) { m.Nonce = 0 }, "the nonce is zero"},
 		"no tag":          {func(m *hello) { m.Half.tag = 0 }, "the tag is zero"},
+		"no secret":       {func(m *hello) { m.Half.secret = secret{} }, "the secret is zero"},
 		"no immediates":   {func(m *hello) { m.Half.immediates = 0 }, "0 immediates are outside 1 to 65536"},
 		"many immediates": {func(m *hello) { m.Half.immediates = 1<<16 + 1 }, "65537 immediates"},
 		"no messages":     {func(m *hello) { m.Half.messages = 0 }, "0 messages are outside 1 to 65536"},
@@ -90,8 +102,8 @@ func TestEveryFieldIsNeededInItsSize(t *testing.T) {
 }
 
 func TestControl(t *testing.T) {
-	for _, c := range []control{{controlStatus, 1, 2, 3, 0}, {controlBye, 1 << 31, 0, 1 << 40, uint64(byeFailed)},
-		{controlMessage, 5, 1 << 50, 0, 9}} {
+	for _, c := range []control{{controlStatus, 1, 2, 3, 0, secret{}}, {controlBye, 1 << 31, 0, 1 << 40, uint64(byeFailed), testSecret},
+		{controlMessage, 5, 1 << 50, 0, 9, secret{15: 1}}} {
 		b := bytes.Repeat([]byte{0xee}, controlSize)
 		c.put(b)
 		got, ok, err := parseControl(b)
@@ -99,13 +111,24 @@ func TestControl(t *testing.T) {
 		require.True(t, ok)
 		require.Equal(t, c, got)
 	}
-	_, ok, err := parseControl(append([]byte{77}, make([]byte, 40)...)) // of a later version, and longer
+	_, ok, err := parseControl(append([]byte{77}, make([]byte, 60)...)) // of a later version, and longer
 	require.NoError(t, err)
 	require.False(t, ok)
-	_, _, err = parseControl(append([]byte{0x80}, make([]byte, 31)...))
+	_, _, err = parseControl(append([]byte{0x80}, make([]byte, controlSize-1)...))
 	require.ErrorContains(t, err, "control message 0x80 must be understood")
-	_, _, err = parseControl(make([]byte, 31))
-	require.ErrorContains(t, err, "control message of 31 bytes")
+	_, _, err = parseControl(make([]byte, controlSize-1))
+	require.ErrorContains(t, err, "control message of 47 bytes")
+}
+
+// TestSecretsDifferInEveryBit: two secrets are the same only as a whole.
+func TestSecretsDifferInEveryBit(t *testing.T) {
+	same := testSecret
+	require.True(t, same.is(&testSecret))
+	for bit := range 8 * len(same) {
+		other := testSecret
+		other[bit/8] ^= 1 << (bit % 8)
+		require.False(t, other.is(&testSecret), "bit %d", bit)
+	}
 }
 
 func FuzzHello(f *testing.F) { hellos.Fuzz(f, testHello()) }

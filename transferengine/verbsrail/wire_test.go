@@ -36,13 +36,13 @@ var (
 )
 
 func TestGolden(t *testing.T) {
-	hellos.Golden(t, "verbs-hello.golden", testHello(), maxDatagram)
-	refusals.Golden(t, "verbs-refusal.golden", testRefusal(), maxDatagram)
-	addresses.Golden(t, "verbs-address.golden", testHello().From, rail.MaxAddress)
+	hellos.Golden(t, "v1/verbs-hello.golden", testHello(), maxDatagram)
+	refusals.Golden(t, "v1/verbs-refusal.golden", testRefusal(), maxDatagram)
+	addresses.Golden(t, "v1/verbs-address.golden", testHello().From, rail.MaxAddress)
 
 	var c [controlSize]byte
 	control{kind: controlCredit, value: 0x0102030405060708}.put(c[:])
-	require.Equal(t, hex.EncodeToString(tlvtest.Read(t, "verbs-control.golden")), hex.EncodeToString(c[:]))
+	require.Equal(t, hex.EncodeToString(tlvtest.Read(t, "v1/verbs-control.golden")), hex.EncodeToString(c[:]))
 }
 
 // TestGoldenOptions is of a hello with all optional fields.
@@ -50,7 +50,7 @@ func TestGoldenOptions(t *testing.T) {
 	want := testHello()
 	want.Half.message = messageSize
 	want.Half.process = process.ID{Boot: [16]byte{0: 0xb0, 15: 0x07}, Namespace: 0xf0000001, PID: 4711}
-	hellos.Golden(t, "verbs-hello-options.golden", want, maxDatagram)
+	hellos.Golden(t, "v1/verbs-hello-options.golden", want, maxDatagram)
 }
 
 func TestLongTextIsCut(t *testing.T) {

@@ -21,8 +21,8 @@ type Codec[M any] struct {
 	Parse  func(b []byte) (M, error)
 }
 
-// Golden checks that a message is written as the bytes of the file under testdata/wire/v1, which never change, that reading
-// them gives the message, and that they are no more than most.
+// Golden checks that a message is written as the bytes of the file under testdata/wire, such as v1/address.golden, which never change,
+// that reading them gives the message, and that they are no more than most.
 func (c Codec[M]) Golden(t *testing.T, name string, m M, most int) {
 	t.Helper()
 	want, b := Read(t, name), c.Append(nil, m)
@@ -50,7 +50,7 @@ func Read(t *testing.T, name string) []byte {
 			t.Fatal("no go.mod above this folder")
 		}
 	}
-	text, err := os.ReadFile(filepath.Join(root, "testdata", "wire", "v1", name))
+	text, err := os.ReadFile(filepath.Join(root, "testdata", "wire", name))
 	if err != nil {
 		t.Fatal(err)
 	}

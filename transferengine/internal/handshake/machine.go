@@ -186,7 +186,11 @@ func (m *Machine[A, H]) hello(now time.Time, h *Hello[A, H]) {
 		m.again(now, e, h)
 	case h.Attempt <= e.remote.Attempt:
 		m.ignored.Add(1)
-	case e.state == up || !e.wanted: // and a later attempt: the peer has given up the half that ours is connected to
+	case e.state == up:
+		// A later attempt: the peer has given up the half that ours is connected to, or somebody else says so in its name. Ask that
+		// half, at its own address: the peer answers that it is stale, if it is.
+		m.tell(now, e, true)
+	case !e.wanted: // likewise, and nothing is lost with a connection that is not up
 		m.drop(e, fmt.Errorf("%w: %v gave up the connection and began another", rail.ErrPeerGone, e.to))
 		m.hello(now, h)
 	case m.restart(now, e):

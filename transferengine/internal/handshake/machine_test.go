@@ -265,6 +265,11 @@ func TestRefusals(t *testing.T) {
 			data := a.network.flying[0].data
 			data[4], data[5] = 3, 2
 		}, `node2: peer refused the handshake: version: "hello: needs version 2, this is version 1"`},
+		"too old": {func(_, b *node) {
+			w := *b.cfg.Wire
+			w.Version, w.Oldest = 2, 2
+			b.cfg.Wire = &w
+		}, `node2: peer refused the handshake: version: "hello: is of version 1, 2 is the oldest understood"`},
 		"cannot connect": {func(_, b *node) { b.broken = errors.New("no route to host") },
 			`node2: peer refused the handshake: failed: "no route to host"`},
 	} {
@@ -321,6 +326,26 @@ func TestForgedSenderIsIgnored(t *testing.T) {
 	require.Empty(t, b.ends)
 	require.EqualValues(t, 1, b.Ignored())
 	require.Equal(t, 1, n.sent)
+}
+
+// TestForgedAttemptBreaksNothing: a hello in the name of a peer, of a later attempt, makes a rail ask the peer, and no more. That
+// needs neither a guess nor anything but both addresses and the peer's incarnation, which all peers of the two know.
+func TestForgedAttemptBreaksNothing(t *testing.T) {
+	eachWire(t, func(t *testing.T, n *network) {
+		a, b := n.add(), n.add()
+		a.connect(n.now, b, time.Second)
+		n.run(time.Second)
+		forged := testHello()
+		forged.From, forged.To, forged.Incarnation, forged.Attempt = a.self, b.self.key, b.ends[a.self].remote.Incarnation, 1<<60
+		for range 10 {
+			b.take(n.now, packet{from: a.self, data: n.wire.AppendHello(nil, forged)})
+			n.run(time.Second)
+		}
+		n.requireConnected(a, b)
+		require.Empty(t, a.downs)
+		require.Empty(t, b.downs)
+		n.requireQuiet()
+	})
 }
 
 // TestKeyIsNeeded: who was not given a rail's address gets no answer from it.

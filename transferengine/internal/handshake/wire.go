@@ -21,6 +21,9 @@ type Address interface {
 // numbered from 1 as the hello is, and all required but some of the half's. To is there if the wire has keys.
 type Wire[A Address, H any] struct {
 	Hello, Refusal [4]byte // the formats' magics
+	// Version is that of the hello, and Oldest the oldest one that understands it and that it understands; 0 is 1. Refusals are of
+	// version 1 for ever, so that every version reads them.
+	Version, Oldest uint8
 
 	AppendAddress func(b []byte, a A) []byte
 	ParseAddress  func(b []byte) (A, error)
@@ -82,7 +85,8 @@ func (w *Wire[A, H]) HelloFormat() *tlv.Format {
 			known = append(known, typ)
 		}
 	}
-	return &tlv.Format{Name: "hello", Magic: w.Hello, Version: 1, MinVersion: 1, Known: append(known, w.Fields...)}
+	return &tlv.Format{Name: "hello", Magic: w.Hello, Version: max(w.Version, 1), MinVersion: max(w.Oldest, 1), Oldest: w.Oldest,
+		Known: append(known, w.Fields...)}
 }
 
 // RefusalFormat is the envelope of refusals.
@@ -199,7 +203,7 @@ func (w *Wire[A, H]) peek(b []byte) (m Hello[A, H], ok bool) {
 	known := w.HelloFormat()
 	nonce := w.last() + helloNonce
 	lenient := *known
-	lenient.Version, lenient.Known = 255, []uint16{fieldFrom, w.last(), nonce}
+	lenient.Version, lenient.Oldest, lenient.Known = 255, 0, []uint16{fieldFrom, w.last(), nonce}
 	f := tlv.Fields{Format: &lenient}
 	// Whatever follows these fields, and has to be understood, is refused, as it must be.
 	_ = f.Parse(b, func(typ uint16, v []byte) {
@@ -213,8 +217,8 @@ func (w *Wire[A, H]) peek(b []byte) (m Hello[A, H], ok bool) {
 		}
 	})
 	var nobody A
-	newer := len(b) > 5 && b[5] > known.Version
-	return m, newer && f.Err == nil && m.From != nobody && m.Nonce != 0
+	other := len(b) > 5 && (b[5] > known.Version || b[4] < known.Oldest)
+	return m, other && f.Err == nil && m.From != nobody && m.Nonce != 0
 }
 
 // ParseProcess is a field that names the sender's process.
