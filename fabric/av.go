@@ -69,7 +69,7 @@ func (d *Domain) OpenAV(cfg AVConfig) (*AV, error) {
 	return av, nil
 }
 
-func (av *AV) close() error { return cCloseAV(av.ptr) }
+func (av *AV) close() error { return life.Refused(cCloseAV(av.ptr)) }
 
 // Close closes the address vector. It is refused with EBUSY while an endpoint is open on it.
 func (av *AV) Close() error { return av.life.Close() }
@@ -123,7 +123,7 @@ func (av *AV) Insert(addresses ...[]byte) ([]Addr, error) {
 			return nil, fmt.Errorf("address %d: %w", i, err)
 		}
 		packed = append(packed, address...)
-		if av.domain.info.AddrFormat == AddrString { // to the shim's C, a string
+		if av.domain.told.AddrFormat == AddrString { // to the shim's C, a string
 			packed = append(packed, 0)
 		}
 		ends[i] = uint32(len(packed))
@@ -155,7 +155,7 @@ var families = map[AddrFormat]uint16{AddrSockaddrIn: 2, AddrSockaddrV6: 10}
 // checkAddress has no provider read behind the end of an address; and ofi_rxm of 1.17 see no family that it does not know,
 // since its AV takes nothing more after that.
 func (av *AV) checkAddress(address []byte) error {
-	format := av.domain.info.AddrFormat
+	format := av.domain.told.AddrFormat
 	size, fixed := addressSizes[format]
 	family, isSockaddr := families[format]
 	switch {
@@ -246,7 +246,7 @@ func (av *AV) Lookup(peer Addr) ([]byte, error) {
 
 // trim leaves the zero byte away that ends an address that is a string.
 func (d *Domain) trim(address []byte) []byte {
-	if d.info.AddrFormat == AddrString {
+	if d.told.AddrFormat == AddrString {
 		return []byte(text(address))
 	}
 	return address

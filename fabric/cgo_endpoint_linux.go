@@ -143,6 +143,10 @@ func cGroupAddr(g unsafe.Pointer) Addr {
 	return Addr(C.weft_fi_group_addr((*C.struct_weft_fi_group)(g)))
 }
 
+func cRawGroup(g unsafe.Pointer) unsafe.Pointer {
+	return C.weft_fi_group_raw((*C.struct_weft_fi_group)(g))
+}
+
 func cLeave(g unsafe.Pointer) error {
 	return failedC("fi_close", C.weft_fi_leave((*C.struct_weft_fi_group)(g)))
 }

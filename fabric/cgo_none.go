@@ -43,6 +43,7 @@ func cListen(unsafe.Pointer) error                                        { retu
 func cReject(unsafe.Pointer, *Info, []byte) error                         { return errNone }
 func cJoin(unsafe.Pointer, []byte) (unsafe.Pointer, error)                { return nil, errNone }
 func cGroupAddr(unsafe.Pointer) Addr                                      { return AddrUnspec }
+func cRawGroup(unsafe.Pointer) unsafe.Pointer                             { return nil }
 func cLeave(unsafe.Pointer) error                                         { return errNone }
 func cOpenScalable(unsafe.Pointer, *Info) (unsafe.Pointer, error)         { return nil, errNone }
 func cBindScalableAV(unsafe.Pointer, unsafe.Pointer) error                { return errNone }

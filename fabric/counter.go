@@ -12,9 +12,10 @@ import (
 
 // Counter counts operations that completed, and those that failed.
 type Counter struct {
-	life life.Object
-	ptr  unsafe.Pointer // struct fid_cntr *
-	wait WaitObject
+	life   life.Object
+	domain *Domain
+	ptr    unsafe.Pointer // struct fid_cntr *
+	wait   WaitObject
 }
 
 // CounterConfig says how to make a counter.
@@ -37,16 +38,16 @@ func (d *Domain) OpenCounter(cfg CounterConfig) (*Counter, error) {
 	}
 	ptr, err := cOpenCounter(d.ptr, cfg.Wait)
 	if err != nil {
-		return nil, fmt.Errorf("open counter with %s: %w", d.info.Provider, err)
+		return nil, fmt.Errorf("open counter with %s: %w", d.told.Provider, err)
 	}
-	c := &Counter{ptr: ptr, wait: cfg.Wait}
+	c := &Counter{domain: d, ptr: ptr, wait: cfg.Wait}
 	if err := c.life.Init("counter", &d.life, c.close); err != nil {
 		return nil, closeAfter(err, c.close)
 	}
 	return c, nil
 }
 
-func (c *Counter) close() error { return cCloseCounter(c.ptr) }
+func (c *Counter) close() error { return life.Refused(cCloseCounter(c.ptr)) }
 
 // Close closes the counter. It is refused with EBUSY while an endpoint or a region is bound to it.
 func (c *Counter) Close() error { return c.life.Close() }

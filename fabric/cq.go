@@ -64,7 +64,7 @@ func (d *Domain) OpenCQ(cfg CQConfig) (*CQ, error) {
 	var err error
 	if cq.ptr, fd, err = cOpenCQ(d.ptr, cfg); err != nil {
 		return nil, fmt.Errorf("open completion queue of depth %d and wait object %d with %s: %w", cfg.Depth, cfg.Wait,
-			d.info.Provider, err)
+			d.told.Provider, err)
 	}
 	cq.raw = cRawCQ(cq.ptr)
 	if cfg.Wait == WaitFD {
@@ -81,7 +81,7 @@ func (d *Domain) OpenCQ(cfg CQConfig) (*CQ, error) {
 
 func (cq *CQ) close() error {
 	if err := cCloseCQ(cq.ptr); err != nil {
-		return err
+		return life.Refused(err)
 	}
 	if cq.events != nil {
 		cq.events.close()

@@ -55,7 +55,9 @@ func TestFailureIsTextlessOnceManyHaveFollowed(t *testing.T) {
 		a.complete(1, b)
 	}
 	require.ErrorIs(t, b.cq.Err(&first), fabric.ETrunc)
-	require.ErrorContains(t, b.cq.Err(&first), "no longer known")
+	var failed *fabric.CompletionError
+	require.ErrorAs(t, b.cq.Err(&first), &failed)
+	require.Equal(t, "no longer known", failed.Text)
 }
 
 func TestErrnosOfLibfabricHaveTheirText(t *testing.T) {

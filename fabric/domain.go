@@ -2,6 +2,7 @@ package fabric
 
 import (
 	"fmt"
+	"sync"
 	"unsafe"
 
 	"github.com/weftrdma/weft/internal/life"
@@ -12,8 +13,10 @@ type Domain struct {
 	life   life.Object
 	fabric *Fabric
 	info   *Info
+	told   *Info          // the same, as libfabric has it
 	ptr    unsafe.Pointer // struct weft_fi_domain *
 	raw    unsafe.Pointer // struct fid_domain *
+	holds  holds          // its event queue
 }
 
 // OpenDomain opens the domain of an info, which is one of this fabric.
@@ -27,21 +30,56 @@ func (f *Fabric) OpenDomain(info *Info) (*Domain, error) {
 		return nil, err
 	}
 	defer f.life.Exit()
-	if info == nil || info.Fabric != f.name {
-		return nil, invalid("open domain: the info is not of the fabric %s", f.name)
+	told, err := f.check(info)
+	if err != nil {
+		return nil, invalid("open domain: %w", err)
 	}
 	ptr, err := cOpenDomain(f.ptr, info)
 	if err != nil {
-		return nil, fmt.Errorf("open domain %s of %s: %w", info.Domain, info.Provider, err)
+		return nil, fmt.Errorf("open domain %s of %s: %w", told.Domain, told.Provider, err)
 	}
-	d := &Domain{fabric: f, info: info, ptr: ptr, raw: cRawDomain(ptr)}
-	if err := d.life.Init("domain "+info.Domain, &f.life, d.close); err != nil {
+	d := &Domain{fabric: f, info: info, told: told, ptr: ptr, raw: cRawDomain(ptr)}
+	if err := d.life.Init("domain "+told.Domain, &f.life, d.close); err != nil {
 		return nil, closeAfter(err, d.close)
 	}
 	return d, nil
 }
 
-func (d *Domain) close() error { return cCloseDomain(d.ptr) }
+func (d *Domain) close() error {
+	if err := cCloseDomain(d.ptr); err != nil {
+		return life.Refused(err)
+	}
+	d.holds.release()
+	return nil
+}
+
+// check returns what libfabric has in an info of this domain, and an error for one of another domain, fabric or provider.
+func (d *Domain) check(info *Info) (*Info, error) {
+	told, err := d.fabric.check(info)
+	if err == nil && told.Domain != d.told.Domain {
+		err = fmt.Errorf("the info is of domain %s, and this is domain %s", told.Domain, d.told.Domain)
+	}
+	return told, err
+}
+
+// owns returns an error for an object of another domain. Providers do not look: such an object gets the completions of others, or
+// ends the process.
+func (d *Domain) owns(name string, of *Domain) error {
+	if of == d {
+		return nil
+	}
+	return fmt.Errorf("%s is of another domain (%s of %s) than this one (%s of %s): open it with this Domain", name,
+		of.told.Domain, of.told.Provider, d.told.Domain, d.told.Provider)
+}
+
+// owns is that of a Domain, for what belongs to the whole fabric.
+func (f *Fabric) owns(name string, of *Fabric) error {
+	if of == f {
+		return nil
+	}
+	return fmt.Errorf("%s is of another fabric (%s of %s) than this one (%s of %s): open it with this Fabric", name,
+		of.told.Fabric, of.told.Provider, f.told.Fabric, f.told.Provider)
+}
 
 // Close closes the domain. It is refused with EBUSY while anything is open on it.
 func (d *Domain) Close() error { return d.life.Close() }
@@ -66,12 +104,10 @@ func (d *Domain) BindEQ(eq *EQ) error {
 	if eq == nil {
 		return invalid("bind domain: no event queue")
 	}
-	release, err := enter(&d.life, &eq.life)
-	if err != nil {
-		return err
+	if err := d.fabric.owns("EQ", eq.fabric); err != nil {
+		return invalid("bind domain: %w", err)
 	}
-	defer release()
-	return cBindDomain(d.ptr, eq.ptr)
+	return d.holds.during("domain", []*life.Object{&d.life, &eq.life}, func() error { return cBindDomain(d.ptr, eq.ptr) })
 }
 
 // enter begins a call that uses several objects; release ends it.
@@ -91,19 +127,41 @@ func exitAll(objects []*life.Object) {
 	}
 }
 
-// hold keeps an object open, for one of that kind that uses it, until closeHolds.
-func hold(kind string, on *life.Object) (*life.Object, error) {
-	held := new(life.Object)
-	return held, held.Init(kind, on, func() error { return nil })
+// holds keep objects open that one was bound to after it was opened.
+type holds struct {
+	mu   sync.Mutex
+	held []*life.Object
 }
 
-func closeHolds(holds []*life.Object) error {
-	for _, held := range holds {
-		if err := held.Close(); err != nil {
-			return err
-		}
+// during makes a call that binds the first of objects, which is of that kind, to the last. If it succeeds, that one cannot be closed
+// until release.
+func (h *holds) during(kind string, objects []*life.Object, call func() error) error {
+	exit, err := enter(objects...)
+	if err != nil {
+		return err
 	}
+	defer exit()
+	held := new(life.Object)
+	if err := held.Init(kind, objects[len(objects)-1], func() error { return nil }); err != nil {
+		return err
+	}
+	if err := call(); err != nil {
+		return closeAfter(err, held.Close)
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.held = append(h.held, held)
 	return nil
+}
+
+// release lets them go. Nothing of it can fail: nobody else knows the objects.
+func (h *holds) release() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, held := range h.held {
+		_ = held.Close()
+	}
+	h.held = nil
 }
 
 // Object is anything of this package that is a struct fid underneath, for the calls below.

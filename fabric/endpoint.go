@@ -33,10 +33,9 @@ type CounterEvents struct {
 	Events  Caps
 }
 
-func (cfg *EndpointConfig) validate(info *Info) error {
+// validate checks what an endpoint of the domain is to work with; info is libfabric's.
+func (cfg *EndpointConfig) validate(d *Domain, info *Info) error {
 	switch {
-	case info == nil:
-		return invalid("open endpoint: no info")
 	case info.Type == Msg && cfg.AV != nil:
 		return invalid("open endpoint: an MSG endpoint has one peer and takes no AV")
 	case info.Type == Msg && cfg.EQ == nil:
@@ -55,7 +54,67 @@ func (cfg *EndpointConfig) validate(info *Info) error {
 			return invalid("open endpoint: Events %d names no counter or nothing to count", i)
 		}
 	}
+	return cfg.owned(d)
+}
+
+// owned returns an error for an object of another domain or, for an event queue, of another fabric.
+func (cfg *EndpointConfig) owned(d *Domain) error {
+	var errs []error
+	check := func(name string, of *Domain) { errs = append(errs, d.owns(name, of)) }
+	if cfg.AV != nil {
+		check("AV", cfg.AV.domain)
+	}
+	if cfg.TxCQ != nil {
+		check("TxCQ", cfg.TxCQ.domain)
+	}
+	if cfg.RxCQ != nil {
+		check("RxCQ", cfg.RxCQ.domain)
+	}
+	if cfg.SharedTx != nil {
+		check("SharedTx", cfg.SharedTx.domain)
+	}
+	if cfg.SharedRx != nil {
+		check("SharedRx", cfg.SharedRx.domain)
+		if !cfg.SharedRx.shared {
+			errs = append(errs, fmt.Errorf("SharedRx is a %s, and none of OpenSharedRx", cfg.SharedRx.name))
+		}
+	}
+	for i, e := range cfg.Events {
+		check(fmt.Sprintf("the counter of Events %d", i), e.Counter.domain)
+	}
+	if cfg.EQ != nil {
+		errs = append(errs, d.fabric.owns("EQ", cfg.EQ.fabric))
+	}
+	if err := errors.Join(errs...); err != nil {
+		return invalid("open endpoint: %w", err)
+	}
 	return nil
+}
+
+// parents are the objects that the endpoint works with, which cannot be closed before it.
+func (cfg *EndpointConfig) parents() (parents []*life.Object) {
+	if cfg.AV != nil {
+		parents = append(parents, &cfg.AV.life)
+	}
+	if cfg.EQ != nil {
+		parents = append(parents, &cfg.EQ.life)
+	}
+	if cfg.SharedTx != nil {
+		parents = append(parents, &cfg.SharedTx.life)
+	}
+	if cfg.SharedRx != nil {
+		parents = append(parents, &cfg.SharedRx.life)
+	}
+	if cfg.TxCQ != nil {
+		parents = append(parents, &cfg.TxCQ.life)
+	}
+	if cfg.RxCQ != nil {
+		parents = append(parents, &cfg.RxCQ.life)
+	}
+	for _, e := range cfg.Events {
+		parents = append(parents, &e.Counter.life)
+	}
+	return parents
 }
 
 // Endpoint is what operations are posted to (struct fid_ep).
@@ -63,14 +122,15 @@ type Endpoint struct {
 	life   life.Object
 	domain *Domain
 	info   *Info
+	told   *Info          // the same, as libfabric has it
 	ptr    unsafe.Pointer // struct weft_fi_ep *
 	raw    unsafe.Pointer // struct fid_ep *
 	name   string         // in errors
 	eq     *EQ
+	shared bool // it is of OpenSharedRx
 
-	holds   []*life.Object // keep what it works with open
-	segment *segment       // of shm; nil otherwise
-	mu      sync.Mutex     // guards options, which are not to be set concurrently
+	segment *segment   // of shm; nil otherwise
+	mu      sync.Mutex // guards options, which are not to be set concurrently
 }
 
 // OpenEndpoint opens an endpoint of an info of this domain and enables it. An MSG endpoint is then connected
@@ -90,22 +150,35 @@ func (d *Domain) OpenEndpoint(info *Info, cfg EndpointConfig) (*Endpoint, error)
 		return nil, err
 	}
 	defer d.life.Exit()
-	if err := cfg.validate(info); err != nil {
+	told, err := d.check(info)
+	if err != nil {
+		return nil, invalid("open endpoint: %w", err)
+	}
+	if err := cfg.validate(d, told); err != nil {
 		return nil, err
 	}
-	ep := &Endpoint{domain: d, info: info, name: fmt.Sprintf("%v endpoint of %s", info.Type, info.Provider), eq: cfg.EQ}
-	if err := ep.open(cfg); err != nil {
-		return nil, fmt.Errorf("open %s: %w", ep.name, closeAfter(err, ep.abandon))
+	parents := cfg.parents()
+	exit, err := enter(parents...)
+	if err != nil {
+		return nil, fmt.Errorf("open endpoint: %w", err)
 	}
-	if err := ep.life.Init("endpoint", &d.life, ep.close); err != nil {
-		return nil, closeAfter(err, ep.close)
+	defer exit()
+	if err := info.answer(); err != nil {
+		return nil, invalid("open endpoint: %w", err)
+	}
+	ep := &Endpoint{domain: d, info: info, told: told, name: fmt.Sprintf("%v endpoint of %s", told.Type, told.Provider), eq: cfg.EQ}
+	if err = ep.open(cfg); err == nil {
+		err = ep.life.Init("endpoint", &d.life, ep.close, parents...)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("open %s: %w", ep.name, closeAfter(err, ep.abandon))
 	}
 	return ep, nil
 }
 
 func (ep *Endpoint) open(cfg EndpointConfig) error {
 	name := ""
-	if ep.info.Provider == "shm" && !ep.info.named {
+	if ep.told.Provider == "shm" && !ep.info.named {
 		var err error
 		if ep.segment, err = newSegment(); err != nil {
 			return err
@@ -157,59 +230,35 @@ func (ep *Endpoint) setAll(options []Option) error {
 	return nil
 }
 
-// bind gives the endpoint what it works with, which stays open as long as it is.
-func (ep *Endpoint) bind(cfg EndpointConfig) error {
-	var steps []binding
+// bind gives the endpoint what it works with.
+func (ep *Endpoint) bind(cfg EndpointConfig) (err error) {
 	if cfg.AV != nil {
-		steps = append(steps, binding{&cfg.AV.life, func() error { return cBindAV(ep.ptr, cfg.AV.ptr) }})
+		err = cBindAV(ep.ptr, cfg.AV.ptr)
 	}
-	if cfg.EQ != nil {
-		steps = append(steps, binding{&cfg.EQ.life, func() error { return cBindEQ(ep.ptr, cfg.EQ.ptr) }})
+	if err == nil && cfg.EQ != nil {
 		cfg.EQ.know(ep.raw, ep)
+		err = cBindEQ(ep.ptr, cfg.EQ.ptr)
 	}
-	if cfg.SharedTx != nil {
-		steps = append(steps, binding{&cfg.SharedTx.life, func() error { return cBindSharedTx(ep.ptr, cfg.SharedTx.ptr) }})
+	if err == nil && cfg.SharedTx != nil {
+		err = cBindSharedTx(ep.ptr, cfg.SharedTx.ptr)
 	}
-	if cfg.SharedRx != nil {
-		steps = append(steps, binding{&cfg.SharedRx.life, func() error { return cBindSharedRx(ep.ptr, cfg.SharedRx.ptr) }})
+	if err == nil && cfg.SharedRx != nil {
+		err = cBindSharedRx(ep.ptr, cfg.SharedRx.ptr)
 	}
-	steps = append(steps, ep.cqBindings(cfg)...)
-	for _, e := range cfg.Events {
-		steps = append(steps, binding{&e.Counter.life, func() error {
-			return cBindCounter(ep.ptr, e.Counter.ptr, uint64(e.Events))
-		}})
+	if err == nil {
+		err = ep.bindCQs(cfg)
 	}
-	for _, step := range steps {
-		if err := ep.take(step); err != nil {
-			return err
-		}
+	for i := 0; i < len(cfg.Events) && err == nil; i++ {
+		err = cBindCounter(ep.ptr, cfg.Events[i].Counter.ptr, uint64(cfg.Events[i].Events))
 	}
-	return nil
-}
-
-// binding is an object that an endpoint works with, and how it is told.
-type binding struct {
-	of   *life.Object
-	call func() error
-}
-
-func (ep *Endpoint) take(b binding) error {
-	held, err := hold("endpoint", b.of)
-	if err != nil {
-		return err
-	}
-	ep.holds = append(ep.holds, held)
-	return b.call()
+	return err
 }
 
 // flagSelective is FI_SELECTIVE_COMPLETION.
 const flagSelective = 1 << 59
 
-// cqBindings bind the completion queues: once where both directions share one and its flags.
-func (ep *Endpoint) cqBindings(cfg EndpointConfig) (steps []binding) {
-	add := func(cq *CQ, flags uint64) {
-		steps = append(steps, binding{&cq.life, func() error { return cBindCQ(ep.ptr, cq.ptr, flags) }})
-	}
+// bindCQs binds the completion queues: once where both directions share one and its flags.
+func (ep *Endpoint) bindCQs(cfg EndpointConfig) (err error) {
 	tx, rx := uint64(CapSend), uint64(CapRecv)
 	if cfg.SelectiveTx {
 		tx |= flagSelective
@@ -218,16 +267,15 @@ func (ep *Endpoint) cqBindings(cfg EndpointConfig) (steps []binding) {
 		rx |= flagSelective
 	}
 	if cfg.TxCQ != nil && cfg.TxCQ == cfg.RxCQ && cfg.SelectiveTx == cfg.SelectiveRx {
-		add(cfg.TxCQ, tx|rx)
-		return steps
+		return cBindCQ(ep.ptr, cfg.TxCQ.ptr, tx|rx)
 	}
 	if cfg.TxCQ != nil {
-		add(cfg.TxCQ, tx)
+		err = cBindCQ(ep.ptr, cfg.TxCQ.ptr, tx)
 	}
-	if cfg.RxCQ != nil {
-		add(cfg.RxCQ, rx)
+	if cfg.RxCQ != nil && err == nil {
+		err = cBindCQ(ep.ptr, cfg.RxCQ.ptr, rx)
 	}
-	return steps
+	return err
 }
 
 // abandon gives back what was made of an endpoint that did not come to be.
@@ -240,15 +288,17 @@ func (ep *Endpoint) abandon() error {
 
 func (ep *Endpoint) close() error {
 	if err := cCloseEndpoint(ep.ptr); err != nil {
-		return err
+		return life.Refused(err)
 	}
 	if ep.eq != nil {
-		ep.eq.forget(ep.raw)
+		ep.eq.forget(ep.raw, ep)
 	}
-	return errors.Join(ep.segment.remove(), closeHolds(ep.holds))
+	return ep.segment.remove() // the endpoint is gone, whatever comes of this
 }
 
-// Close closes the endpoint. Operations that have not completed may give no completion any more.
+// Close closes the endpoint. Operations that have not completed may give no completion any more. An error about a file of an
+// endpoint of shm, which this process may not remove any more, comes with the endpoint closed: whoever opens one next and may,
+// removes it.
 func (ep *Endpoint) Close() error { return ep.life.Close() }
 
 // Info is what the endpoint was opened with.
@@ -302,7 +352,7 @@ func (ep *Endpoint) Alias(flags Flags) (*Endpoint, error) {
 	if err != nil {
 		return nil, err
 	}
-	alias := &Endpoint{domain: ep.domain, info: ep.info, ptr: ptr, raw: cRawEndpoint(ptr), name: "alias of an " + ep.name}
+	alias := &Endpoint{domain: ep.domain, info: ep.info, told: ep.told, ptr: ptr, raw: cRawEndpoint(ptr), name: "alias of an " + ep.name}
 	if err := alias.life.Init("alias", &ep.life, alias.close); err != nil {
 		return nil, closeAfter(err, alias.close)
 	}

@@ -15,6 +15,7 @@ import (
 // EQ is an event queue: what happens to connections, beside the data.
 type EQ struct {
 	life   life.Object
+	fabric *Fabric
 	ptr    unsafe.Pointer // struct weft_fi_eq *
 	raw    unsafe.Pointer // struct fid_eq *
 	wait   WaitObject
@@ -43,11 +44,11 @@ func (f *Fabric) OpenEQ(cfg EQConfig) (*EQ, error) {
 	if cfg.Depth < 0 || cfg.Wait != WaitNone && cfg.Wait != WaitUnspec && cfg.Wait != WaitFD {
 		return nil, invalid("open event queue: Depth is %d, the wait object %d", cfg.Depth, cfg.Wait)
 	}
-	eq := &EQ{wait: cfg.Wait, known: map[unsafe.Pointer]any{}}
+	eq := &EQ{fabric: f, wait: cfg.Wait, known: map[unsafe.Pointer]any{}}
 	var fd int
 	var err error
 	if eq.ptr, fd, err = cOpenEQ(f.ptr, cfg); err != nil {
-		return nil, fmt.Errorf("open event queue of %s: %w", f.name, err)
+		return nil, fmt.Errorf("open event queue of %s: %w", f.Name(), err)
 	}
 	eq.raw = cRawEQ(eq.ptr)
 	if cfg.Wait == WaitFD {
@@ -64,7 +65,7 @@ func (f *Fabric) OpenEQ(cfg EQConfig) (*EQ, error) {
 
 func (eq *EQ) close() error {
 	if err := cCloseEQ(eq.ptr); err != nil {
-		return err
+		return life.Refused(err)
 	}
 	if eq.events != nil {
 		eq.events.close()
@@ -86,10 +87,13 @@ func (eq *EQ) know(raw unsafe.Pointer, object any) {
 	eq.known[raw] = object
 }
 
-func (eq *EQ) forget(raw unsafe.Pointer) {
+// forget is for an object that was closed: another one may have its struct fid by now.
+func (eq *EQ) forget(raw unsafe.Pointer, object any) {
 	eq.mu.Lock()
 	defer eq.mu.Unlock()
-	delete(eq.known, raw)
+	if eq.known[raw] == object {
+		delete(eq.known, raw)
+	}
 }
 
 // EventType is what happened.
@@ -196,6 +200,7 @@ func (eq *EQ) export(raw *rawEvent) (*Event, error) {
 	}
 	if raw.info != 0 {
 		e.Info = newInfo(cObject(raw.info), true)
+		e.Info.request = &request{to: listener}
 	}
 	return e, nil
 }

@@ -11,6 +11,7 @@ import (
 type Group struct {
 	life life.Object
 	ptr  unsafe.Pointer // struct weft_fi_group *
+	raw  unsafe.Pointer // struct fid_mc *
 }
 
 // Join has the endpoint receive what is sent to a multicast address, and send there. It was opened with CapMulticast.
@@ -23,27 +24,32 @@ func (ep *Endpoint) Join(address []byte) (*Group, error) {
 		return nil, err
 	}
 	defer ep.life.Exit()
-	if ep.info.Caps&CapMulticast == 0 {
+	if ep.told.Caps&CapMulticast == 0 {
 		return nil, invalid("join: the %s was opened without CapMulticast", ep.name)
 	}
-	if size, fixed := addressSizes[ep.info.AddrFormat]; len(address) == 0 || fixed && len(address) != size {
-		return nil, invalid("join: the address has %d bytes, one of %v has %d", len(address), ep.info.AddrFormat, size)
+	if size, fixed := addressSizes[ep.told.AddrFormat]; len(address) == 0 || fixed && len(address) != size {
+		return nil, invalid("join: the address has %d bytes, one of %v has %d", len(address), ep.told.AddrFormat, size)
 	}
 	ptr, err := cJoin(ep.ptr, address)
 	if err != nil {
-		return nil, fmt.Errorf("join a group with %s: %w", ep.info.Provider, err)
+		return nil, fmt.Errorf("join a group with %s: %w", ep.told.Provider, err)
 	}
-	g := &Group{ptr: ptr}
+	g := &Group{ptr: ptr, raw: cRawGroup(ptr)}
 	if err := g.life.Init("multicast group", &ep.life, g.leave); err != nil {
 		return nil, closeAfter(err, g.leave)
 	}
 	return g, nil
 }
 
-func (g *Group) leave() error { return cLeave(g.ptr) }
+func (g *Group) leave() error { return life.Refused(cLeave(g.ptr)) }
 
 // Close leaves the group.
 func (g *Group) Close() error { return g.life.Close() }
+
+// Raw returns the struct fid_mc pointer, for calls that this package does not have.
+func (g *Group) Raw() unsafe.Pointer { return g.raw }
+
+func (g *Group) lifetime() *life.Object { return &g.life }
 
 // Addr is the Peer of sends to the group, with FlagMulticast.
 //

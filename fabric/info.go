@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"runtime"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"unsafe"
 )
@@ -225,8 +226,33 @@ type Info struct {
 	LinkSpeed     uint64 // bits a second; 0 where the provider names no NIC
 	LinkMTU       uint64
 
-	named bool           // the address is one that was asked for
-	ptr   unsafe.Pointer // struct fi_info *
+	named   bool           // the address is one that was asked for
+	request *request       // of EventConnReq
+	ptr     unsafe.Pointer // struct fi_info *
+}
+
+// request is a connection that a peer asks for. The provider gives what it keeps of one to whoever answers first, so it is
+// answered once.
+type request struct {
+	to       *Listener
+	answered atomic.Bool
+}
+
+// answer takes an info's request, if it is of one, and returns an error for one that was answered.
+func (i *Info) answer() error {
+	if i.request != nil && !i.request.answered.CompareAndSwap(false, true) {
+		return errors.New("the connection request was accepted or rejected already")
+	}
+	return nil
+}
+
+// told is the info as libfabric has it, whatever was done to the fields.
+func (i *Info) told() (*Info, error) {
+	if i == nil || i.ptr == nil {
+		return nil, errors.New("there is no info: take one of GetInfo or of an Event")
+	}
+	defer runtime.KeepAlive(i)
+	return cReadInfo(i.ptr).export(), nil
 }
 
 // ContextAttr are the limits of one direction.
@@ -251,6 +277,9 @@ func newInfo(ptr unsafe.Pointer, named bool) *Info {
 
 // String is the whole of it, as the command fi_info prints it.
 func (i *Info) String() string {
+	if i.ptr == nil {
+		return "no info"
+	}
 	defer runtime.KeepAlive(i)
 	return cInfoText(i.ptr)
 }

@@ -1,6 +1,7 @@
 package fabric
 
 import (
+	"errors"
 	"fmt"
 	"unsafe"
 
@@ -9,11 +10,10 @@ import (
 
 // Listener waits for connections of MSG endpoints (struct fid_pep, a passive endpoint).
 type Listener struct {
-	life   life.Object
-	info   *Info
-	ptr    unsafe.Pointer // struct fid_pep *
-	eq     *EQ
-	holdEQ *life.Object
+	life life.Object
+	told *Info
+	ptr  unsafe.Pointer // struct fid_pep *
+	eq   *EQ
 }
 
 // Listen opens a listener at the address of the info, and has requests for connections come to an event queue.
@@ -28,41 +28,49 @@ func (f *Fabric) Listen(info *Info, eq *EQ) (*Listener, error) {
 		return nil, err
 	}
 	defer f.life.Exit()
-	if info == nil || eq == nil || info.Type != Msg {
-		return nil, invalid("listen: it takes the info of an MSG endpoint, and an event queue")
+	told, err := f.checkListen(info, eq)
+	if err != nil {
+		return nil, invalid("listen: %w", err)
 	}
-	l := &Listener{info: info, eq: eq}
-	if err := l.open(f); err != nil {
-		return nil, fmt.Errorf("listen with %s: %w", info.Provider, closeAfter(err, l.close))
+	exit, err := enter(&eq.life)
+	if err != nil {
+		return nil, err
 	}
-	if err := l.life.Init("listener", &f.life, l.close); err != nil {
-		return nil, closeAfter(err, l.close)
+	defer exit()
+	l := &Listener{told: told, eq: eq}
+	if l.ptr, err = cOpenListener(f.ptr, info); err != nil {
+		return nil, fmt.Errorf("listen with %s: %w", told.Provider, err)
+	}
+	eq.know(l.ptr, l)
+	if err = cBindListener(l.ptr, eq.ptr); err == nil {
+		err = cListen(l.ptr)
+	}
+	if err == nil {
+		err = l.life.Init("listener", &f.life, l.close, &eq.life)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("listen with %s: %w", told.Provider, closeAfter(err, l.close))
 	}
 	return l, nil
 }
 
-func (l *Listener) open(f *Fabric) (err error) {
-	if l.holdEQ, err = hold("listener", &l.eq.life); err != nil {
-		return err
+func (f *Fabric) checkListen(info *Info, eq *EQ) (*Info, error) {
+	told, err := f.check(info)
+	switch {
+	case err != nil:
+		return nil, err
+	case eq == nil || told.Type != Msg:
+		return nil, errors.New("it takes the info of an MSG endpoint, and an event queue")
 	}
-	if l.ptr, err = cOpenListener(f.ptr, l.info); err != nil {
-		return err
-	}
-	l.eq.know(l.ptr, l)
-	if err = cBindListener(l.ptr, l.eq.ptr); err != nil {
-		return err
-	}
-	return cListen(l.ptr)
+	return told, f.owns("EQ", eq.fabric)
 }
 
 func (l *Listener) close() error {
-	if l.ptr != nil {
-		if err := cCloseListener(l.ptr); err != nil {
-			return err
-		}
-		l.eq.forget(l.ptr)
+	if err := cCloseListener(l.ptr); err != nil {
+		return life.Refused(err)
 	}
-	return l.holdEQ.Close()
+	l.eq.forget(l.ptr, l)
+	return nil
 }
 
 // Close closes the listener. Connections that were accepted stay.
@@ -92,8 +100,11 @@ func (l *Listener) Reject(request *Info, param []byte) error {
 		return err
 	}
 	defer l.life.Exit()
-	if request == nil {
-		return invalid("reject: no request")
+	if request == nil || request.request == nil || request.request.to != l {
+		return invalid("reject: the info is not of a connection request to this listener")
+	}
+	if err := request.answer(); err != nil {
+		return invalid("reject: %w", err)
 	}
 	return cReject(l.ptr, request, param)
 }
@@ -106,21 +117,27 @@ func (l *Listener) Reject(request *Info, param []byte) error {
 //	int fi_connect(struct fid_ep *ep, const void *addr, const void *param, size_t paramlen)
 func (ep *Endpoint) Connect(address, param []byte) error {
 	if len(address) == 0 {
-		address = ep.info.DestAddr
+		address = ep.told.DestAddr
 	}
-	if size, fixed := addressSizes[ep.info.AddrFormat]; fixed && len(address) != size {
-		return invalid("connect: the address has %d bytes, one of %v has %d", len(address), ep.info.AddrFormat, size)
+	if size, fixed := addressSizes[ep.told.AddrFormat]; fixed && len(address) != size {
+		return invalid("connect: the address has %d bytes, one of %v has %d", len(address), ep.told.AddrFormat, size)
 	}
 	return ep.connection(func() error { return cConnect(ep.ptr, address, param) })
 }
 
-// Accept accepts the connection that the endpoint's info is of, and sends param along; an EventConnected follows.
+// Accept accepts the connection that the endpoint's info is of, one of an EventConnReq, and sends param along; an EventConnected
+// follows.
 //
 // Implements:
 //
 //	int fi_accept(struct fid_ep *ep, const void *param, size_t paramlen)
 func (ep *Endpoint) Accept(param []byte) error {
-	return ep.connection(func() error { return cAccept(ep.ptr, param) })
+	return ep.connection(func() error {
+		if ep.info.request == nil {
+			return invalid("accept: the %s was not opened with the info of a connection request", ep.name)
+		}
+		return cAccept(ep.ptr, param)
+	})
 }
 
 // Shutdown ends the connection; the peer gets an EventShutdown.
@@ -137,7 +154,7 @@ func (ep *Endpoint) connection(call func() error) error {
 		return err
 	}
 	defer ep.life.Exit()
-	if ep.info.Type != Msg {
+	if ep.told.Type != Msg {
 		return invalid("the %s has no connection", ep.name)
 	}
 	return call()

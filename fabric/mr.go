@@ -5,7 +5,8 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"runtime"
+	"slices"
+	"sync/atomic"
 	"unsafe"
 
 	"github.com/weftrdma/weft/internal/life"
@@ -74,9 +75,9 @@ type MR struct {
 	addr   uint64
 	length uint64
 	lkey   uint32
-	key    uint64
-	pinner runtime.Pinner
-	binds  []*life.Object // keep what it is bound to open
+	key    atomic.Uint64
+	pins   []*life.Pin // of Go memory
+	holds  holds       // what it is bound to
 }
 
 // RegMR registers mem. It may be any memory that stays where it is until the region is closed: a mapping, C memory, or a
@@ -92,15 +93,8 @@ type MR struct {
 //		uint64_t requested_key, uint64_t flags, struct fid_mr **mr, void *context)
 //	int fi_mr_regattr(struct fid_domain *domain, const struct fi_mr_attr *attr, uint64_t flags, struct fid_mr **mr)
 func (d *Domain) RegMR(mem []byte, cfg MRConfig) (*MR, error) {
-	mr := &MR{domain: d, addr: addressOf(mem), length: uint64(len(mem))}
-	if len(mem) > 0 {
-		mr.pinner.Pin(unsafe.SliceData(mem))
-	}
-	if err := d.register(mr, cfg, func(attr *mrAttr) error { return cRegMR(d.ptr, attr, mr) }); err != nil {
-		mr.pinner.Unpin()
-		return nil, err
-	}
-	return mr, nil
+	mr := &MR{domain: d, addr: addressOf(mem), length: uint64(len(mem)), pins: []*life.Pin{life.NewPin(mem)}}
+	return d.register(mr, cfg, func(attr *mrAttr) error { return cRegMR(d.ptr, attr, mr) })
 }
 
 func addressOf(mem []byte) uint64 { return uint64(uintptr(unsafe.Pointer(unsafe.SliceData(mem)))) }
@@ -108,7 +102,7 @@ func addressOf(mem []byte) uint64 { return uint64(uintptr(unsafe.Pointer(unsafe.
 // RegDevice registers length bytes of an accelerator's memory by their address there. Whatever has it there keeps it.
 func (d *Domain) RegDevice(addr, length uint64, cfg MRConfig) (*MR, error) {
 	mr := &MR{domain: d, addr: addr, length: length}
-	return mr, d.register(mr, cfg, func(attr *mrAttr) error { return cRegMR(d.ptr, attr, mr) })
+	return d.register(mr, cfg, func(attr *mrAttr) error { return cRegMR(d.ptr, attr, mr) })
 }
 
 // RegDMABuf registers length bytes of a dma-buf from offset on; base is where the whole of it is mapped, here or on its
@@ -119,7 +113,7 @@ func (d *Domain) RegDMABuf(fd int, offset, length, base uint64, cfg MRConfig) (*
 		return nil, invalid("register dma-buf: descriptor %d", fd)
 	}
 	mr := &MR{domain: d, addr: base + offset, length: length}
-	return mr, d.register(mr, cfg, func(attr *mrAttr) error {
+	return d.register(mr, cfg, func(attr *mrAttr) error {
 		attr.fd, attr.offset, attr.addr = int32(fd), offset, base
 		return cRegMR(d.ptr, attr, mr)
 	})
@@ -133,24 +127,20 @@ func (d *Domain) RegDMABuf(fd int, offset, length, base uint64, cfg MRConfig) (*
 //	int fi_mr_regv(struct fid_domain *domain, const struct iovec *iov, size_t count, uint64_t acs, uint64_t offset,
 //		uint64_t requested_key, uint64_t flags, struct fid_mr **mr, void *context)
 func (d *Domain) RegMRV(pieces [][]byte, cfg MRConfig) (*MR, error) {
-	if limit := d.info.MRIOVLimit; len(pieces) == 0 || uint64(len(pieces)) > limit {
-		return nil, invalid("register %d pieces of memory: %s takes 1 to %d", len(pieces), d.info.Provider, limit)
+	if limit := d.told.MRIOVLimit; len(pieces) == 0 || uint64(len(pieces)) > limit {
+		return nil, invalid("register %d pieces of memory: %s takes 1 to %d", len(pieces), d.told.Provider, limit)
 	}
 	mr := &MR{domain: d, addr: addressOf(pieces[0])}
 	segs := make([]Seg, len(pieces))
+	if i := slices.IndexFunc(pieces, func(piece []byte) bool { return len(piece) == 0 }); i >= 0 {
+		return nil, invalid("register pieces of memory: piece %d has no bytes", i)
+	}
 	for i, piece := range pieces {
-		if len(piece) == 0 {
-			return nil, invalid("register pieces of memory: piece %d has no bytes", i)
-		}
-		mr.pinner.Pin(unsafe.SliceData(piece))
+		mr.pins = append(mr.pins, life.NewPin(piece))
 		segs[i] = Seg{Addr: addressOf(piece), Length: uint64(len(piece))}
 		mr.length += uint64(len(piece))
 	}
-	if err := d.register(mr, cfg, func(attr *mrAttr) error { return cRegMRV(d.ptr, segs, attr, mr) }); err != nil {
-		mr.pinner.Unpin()
-		return nil, err
-	}
-	return mr, nil
+	return d.register(mr, cfg, func(attr *mrAttr) error { return cRegMRV(d.ptr, segs, attr, mr) })
 }
 
 // mrAttr is struct weft_fi_mr_attr.
@@ -161,13 +151,21 @@ type mrAttr struct {
 	lkey, _                                                   uint32
 }
 
-// register checks a region and has it made by reg, with another key where a random one is in use.
-func (d *Domain) register(mr *MR, cfg MRConfig, reg func(*mrAttr) error) error {
+// register checks a region and has it made by reg; where it is not made, nothing stays pinned.
+func (d *Domain) register(mr *MR, cfg MRConfig, reg func(*mrAttr) error) (*MR, error) {
+	if err := d.open(mr, cfg, reg); err != nil {
+		mr.unpin()
+		return nil, err
+	}
+	return mr, nil
+}
+
+func (d *Domain) open(mr *MR, cfg MRConfig, reg func(*mrAttr) error) error {
 	if err := d.life.Enter(); err != nil {
 		return err
 	}
 	defer d.life.Exit()
-	if err := cfg.validate(d.info, mr.length); err != nil {
+	if err := cfg.validate(d.told, mr.length); err != nil {
 		return err
 	}
 	attr := mrAttr{
@@ -182,9 +180,10 @@ func (d *Domain) register(mr *MR, cfg MRConfig, reg func(*mrAttr) error) error {
 	}
 	err := d.makeMR(cfg.Key, &attr, reg)
 	if err != nil {
-		return fmt.Errorf("register %d bytes with %s: %w", mr.length, d.info.Provider, err)
+		return fmt.Errorf("register %d bytes with %s: %w", mr.length, d.told.Provider, err)
 	}
-	mr.raw, mr.lkey, mr.key = cRawMR(mr.ptr), attr.lkey, attr.requestedKey
+	mr.raw, mr.lkey = cRawMR(mr.ptr), attr.lkey
+	mr.key.Store(attr.requestedKey)
 	if err := mr.life.Init("memory region", &d.life, mr.close); err != nil {
 		return closeAfter(err, mr.close)
 	}
@@ -192,10 +191,10 @@ func (d *Domain) register(mr *MR, cfg MRConfig, reg func(*mrAttr) error) error {
 }
 
 func (d *Domain) makeMR(key uint64, attr *mrAttr, reg func(*mrAttr) error) error {
-	random := key == 0 && d.info.MRMode&MRProvKey == 0
+	random := key == 0 && d.told.MRMode&MRProvKey == 0
 	for attempt := 0; ; attempt++ {
 		if random {
-			attr.requestedKey = randomKey(d.info.MRKeySize)
+			attr.requestedKey = randomKey(d.told.MRKeySize)
 		}
 		if err := reg(attr); err == nil || !random || attempt == 3 || !errors.Is(err, ENoKey) {
 			return err
@@ -212,10 +211,18 @@ func randomKey(size uint64) uint64 {
 
 func (mr *MR) close() error {
 	if err := cCloseMR(mr.ptr); err != nil {
-		return err
+		return life.Refused(err)
 	}
-	mr.pinner.Unpin()
-	return closeHolds(mr.binds)
+	mr.unpin()
+	mr.holds.release()
+	return nil
+}
+
+// unpin lets memory go that the provider does not know any more.
+func (mr *MR) unpin() {
+	for _, pin := range mr.pins {
+		pin.Release()
+	}
 }
 
 // Close deregisters the memory. No operation that uses it may be under way, here or at a peer.
@@ -223,7 +230,7 @@ func (mr *MR) Close() error { return mr.life.Close() }
 
 // Addr is the address by which peers reach the region's first byte: its own with MRVirtAddr, 0 without.
 func (mr *MR) Addr() uint64 {
-	if mr.domain.info.MRMode&MRVirtAddr != 0 {
+	if mr.domain.told.MRMode&MRVirtAddr != 0 {
 		return mr.addr
 	}
 	return 0
@@ -247,7 +254,7 @@ func (mr *MR) LKey() uint32 { return mr.lkey }
 // Implements:
 //
 //	uint64_t fi_mr_key(struct fid_mr *mr)
-func (mr *MR) RKey() uint64 { return mr.key }
+func (mr *MR) RKey() uint64 { return mr.key.Load() }
 
 // Seg is a part of the region for operations here.
 func (mr *MR) Seg(offset, length uint64) Seg {
@@ -311,7 +318,12 @@ func (mr *MR) BindEndpoint(ep *Endpoint) error {
 	if ep == nil {
 		return invalid("bind memory region: no endpoint")
 	}
-	return mr.bind(&ep.life, func() error { return cBindMREndpoint(mr.ptr, ep.ptr) })
+	if err := mr.domain.owns("the endpoint", ep.domain); err != nil {
+		return invalid("bind memory region: %w", err)
+	}
+	return mr.holds.during("memory region", []*life.Object{&mr.life, &ep.life}, func() error {
+		return cBindMREndpoint(mr.ptr, ep.ptr)
+	})
 }
 
 // BindCounter has a counter count what peers write into the region.
@@ -323,21 +335,12 @@ func (mr *MR) BindCounter(counter *Counter) error {
 	if counter == nil {
 		return invalid("bind memory region: no counter")
 	}
-	return mr.bind(&counter.life, func() error { return cBindMRCounter(mr.ptr, counter.ptr, uint64(CapRemoteWrite)) })
-}
-
-func (mr *MR) bind(to *life.Object, call func() error) error {
-	release, err := enter(&mr.life, to)
-	if err != nil {
-		return err
+	if err := mr.domain.owns("the counter", counter.domain); err != nil {
+		return invalid("bind memory region: %w", err)
 	}
-	defer release()
-	if err := call(); err != nil {
-		return err
-	}
-	held, err := hold("memory region", to)
-	mr.binds = append(mr.binds, held)
-	return err
+	return mr.holds.during("memory region", []*life.Object{&mr.life, &counter.life}, func() error {
+		return cBindMRCounter(mr.ptr, counter.ptr, uint64(CapRemoteWrite))
+	})
 }
 
 // Enable lets a region be used that was left disabled, once it is bound.
@@ -353,7 +356,7 @@ func (mr *MR) Enable() error {
 	if err := cEnableMR(mr.ptr); err != nil {
 		return err
 	}
-	mr.key = cMRKey(mr.ptr)
+	mr.key.Store(cMRKey(mr.ptr))
 	return nil
 }
 

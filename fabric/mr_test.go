@@ -2,8 +2,13 @@ package fabric_test
 
 import (
 	"errors"
+	"fmt"
+	"os"
+	"runtime"
+	"sync/atomic"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -119,4 +124,106 @@ func TestAccessThatWasNotGivenIsRefused(t *testing.T) {
 	a.post(a.ep.Write, []fabric.Op{op}, from.all(), b)
 	c := a.take(func(c *fabric.Completion) bool { return c.ID == 1 }, b)
 	require.True(t, c.Failed())
+}
+
+// forget registers Go memory that nothing refers to afterwards but the region, and counts its collection.
+//
+//go:noinline
+func forget(t *testing.T, pieces int, collected *atomic.Int32, reg func([][]byte) (*fabric.MR, error)) (*fabric.MR, error) {
+	t.Helper()
+	all := make([][]byte, pieces)
+	for i := range all {
+		all[i] = make([]byte, 1<<16)
+		runtime.AddCleanup(&all[i][0], func(int) { collected.Add(1) }, 0)
+	}
+	return reg(all)
+}
+
+// TestRegistrationKeepsItsMemory: while a region is open its memory stays, although nothing in Go refers to it, since a peer may
+// write there. It goes with the region, and with a registration that failed.
+func TestRegistrationKeepsItsMemory(t *testing.T) {
+	rdmatest.Require(t, rdmatest.Fabric)
+	x := open(t, "shm", setting{})
+	for name, c := range map[string]struct {
+		pieces int
+		reg    func([][]byte, fabric.MRConfig) (*fabric.MR, error)
+	}{
+		"RegMR":  {1, func(m [][]byte, cfg fabric.MRConfig) (*fabric.MR, error) { return x.domain.RegMR(m[0], cfg) }},
+		"RegMRV": {3, x.domain.RegMRV},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var collected atomic.Int32
+			gone := func() bool { rdmatest.Collect(); return collected.Load() == int32(c.pieces) }
+			mr, err := forget(t, c.pieces, &collected, func(m [][]byte) (*fabric.MR, error) {
+				return c.reg(m, fabric.MRConfig{Access: fabric.AccessAll})
+			})
+			require.NoError(t, err)
+			for range 3 {
+				rdmatest.Collect()
+			}
+			require.Zero(t, collected.Load(), "memory of an open region was collected")
+			require.NoError(t, mr.Close())
+			require.Eventually(t, gone, rdmatest.Deadline(patience), time.Millisecond, "memory of a closed region is kept")
+
+			collected.Store(0)
+			_, err = forget(t, c.pieces, &collected, func(m [][]byte) (*fabric.MR, error) {
+				return c.reg(m, fabric.MRConfig{Access: fabric.CapMsg})
+			})
+			require.ErrorIs(t, err, syscall.EINVAL)
+			require.Eventually(t, gone, rdmatest.Deadline(patience), time.Millisecond, "memory that was not registered is kept")
+		})
+	}
+}
+
+// playLeak loses a region over a Go slice with everything that refers to it, and collects.
+func playLeak([]string) int {
+	collected := make(chan struct{})
+	if err := leakRegion(collected); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 2
+	}
+	rdmatest.Collect()
+	<-collected
+	fmt.Println("alive")
+	return 0
+}
+
+//go:noinline
+func leakRegion(collected chan struct{}) error {
+	var p process
+	if err := p.openQueue("shm"); err != nil {
+		return err
+	}
+	mr, err := p.domain.RegMR(make([]byte, 1<<16), fabric.MRConfig{})
+	runtime.AddCleanup(mr, func(gone chan struct{}) { close(gone) }, collected)
+	return err
+}
+
+// TestLeakedRegionDoesNotEndTheProcess: the memory stays pinned, since the provider still knows it.
+func TestLeakedRegionDoesNotEndTheProcess(t *testing.T) {
+	rdmatest.Require(t, rdmatest.Fabric)
+	c := rdmatest.StartChild(t, "leak")
+	line, err := c.ReadLine(patience)
+	require.NoError(t, err)
+	require.Equal(t, "alive", line)
+	require.ErrorContains(t, c.Wait(patience), "exit status 1")
+	require.Contains(t, c.Stderr(), "memory region created by\n")
+}
+
+// TestSameMemoryTwiceIsTwoRegions: there is no cache of registrations by address, which would go on with the pages of before when
+// memory was unmapped and mapped again.
+func TestSameMemoryTwiceIsTwoRegions(t *testing.T) {
+	eachRDM(t, func(t *testing.T, provider string) {
+		a, b := pair(t, provider, setting{})
+		from, to := a.buffer(8), b.buffer(8)
+		again := opened[*fabric.MR](t)(b.domain.RegMR(to.bytes, fabric.MRConfig{Access: fabric.AccessAll}))
+		require.NotEqual(t, to.LKey(), again.LKey())
+		require.NotEqual(t, to.RKey(), again.RKey())
+		require.NotEqual(t, to.Raw(), again.Raw())
+		require.NoError(t, to.MR.Close())
+		from.bytes[0] = 5
+		a.post(a.ep.Write, []fabric.Op{buffer{again, to.bytes}.at(fabric.Op{ID: 1, NumSeg: 1}, 0)}, from.all(), b)
+		a.complete(1, b)
+		a.until(func() bool { return to.bytes[0] == 5 }, b)
+	})
 }

@@ -145,7 +145,7 @@ func (e *fullError) Error() string { return e.endpoint + ": " + ErrQueueFull.Err
 func (e *fullError) Unwrap() []error { return []error{ErrQueueFull, syscall.EAGAIN} }
 
 func (ep *Endpoint) badReason(bad, segs int) string {
-	info := ep.info
+	info := ep.told
 	switch bad {
 	case badKind:
 		return fmt.Sprintf("the endpoint has no such operation, its capabilities are %v", info.Caps)

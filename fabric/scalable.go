@@ -13,9 +13,9 @@ type ScalableEndpoint struct {
 	life   life.Object
 	domain *Domain
 	info   *Info
+	told   *Info          // the same, as libfabric has it
 	ptr    unsafe.Pointer // struct weft_fi_ep *
 	raw    unsafe.Pointer // struct fid_ep *
-	holdAV *life.Object
 }
 
 // OpenScalable opens a scalable endpoint on an address vector. Its contexts are opened next, then it is enabled.
@@ -29,39 +29,36 @@ func (d *Domain) OpenScalable(info *Info, av *AV) (*ScalableEndpoint, error) {
 		return nil, err
 	}
 	defer d.life.Exit()
-	if info == nil || av == nil {
-		return nil, invalid("open scalable endpoint: it needs an info and an address vector")
+	told, err := d.check(info)
+	switch {
+	case err != nil:
+		return nil, invalid("open scalable endpoint: %w", err)
+	case av == nil:
+		return nil, invalid("open scalable endpoint: it needs an AV")
 	}
-	s := &ScalableEndpoint{domain: d, info: info}
-	err := s.open(av)
-	if err == nil {
-		err = s.life.Init("scalable endpoint", &d.life, s.close)
+	if err := d.owns("AV", av.domain); err != nil {
+		return nil, invalid("open scalable endpoint: %w", err)
+	}
+	exit, err := enter(&av.life)
+	if err != nil {
+		return nil, err
+	}
+	defer exit()
+	s := &ScalableEndpoint{domain: d, info: info, told: told}
+	if s.ptr, err = cOpenScalable(d.ptr, info); err != nil {
+		return nil, fmt.Errorf("open scalable endpoint of %s: %w", told.Provider, err)
+	}
+	s.raw = cRawEndpoint(s.ptr)
+	if err = cBindScalableAV(s.ptr, av.ptr); err == nil {
+		err = s.life.Init("scalable endpoint", &d.life, s.close, &av.life)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("open scalable endpoint of %s: %w", info.Provider, closeAfter(err, s.close))
+		return nil, fmt.Errorf("open scalable endpoint of %s: %w", told.Provider, closeAfter(err, s.close))
 	}
 	return s, nil
 }
 
-func (s *ScalableEndpoint) open(av *AV) (err error) {
-	if s.holdAV, err = hold("scalable endpoint", &av.life); err != nil {
-		return err
-	}
-	if s.ptr, err = cOpenScalable(s.domain.ptr, s.info); err != nil {
-		return err
-	}
-	s.raw = cRawEndpoint(s.ptr)
-	return cBindScalableAV(s.ptr, av.ptr)
-}
-
-func (s *ScalableEndpoint) close() error {
-	if s.ptr != nil {
-		if err := cCloseEndpoint(s.ptr); err != nil {
-			return err
-		}
-	}
-	return s.holdAV.Close()
-}
+func (s *ScalableEndpoint) close() error { return life.Refused(cCloseEndpoint(s.ptr)) }
 
 // Close closes the scalable endpoint. It is refused with EBUSY while a context is open on it.
 func (s *ScalableEndpoint) Close() error { return s.life.Close() }
@@ -95,7 +92,7 @@ func (s *ScalableEndpoint) Name() ([]byte, error) {
 //
 //	int fi_tx_context(struct fid_ep *ep, int idx, struct fi_tx_attr *attr, struct fid_ep **tx_ep, void *context)
 func (s *ScalableEndpoint) Tx(index int, cq *CQ) (*Endpoint, error) {
-	return s.context(false, index, s.info.MaxTxContexts, cq)
+	return s.context(false, index, s.told.MaxTxContexts, cq)
 }
 
 // Rx opens a receive context, whose completions go to cq, and enables it.
@@ -104,7 +101,7 @@ func (s *ScalableEndpoint) Tx(index int, cq *CQ) (*Endpoint, error) {
 //
 //	int fi_rx_context(struct fid_ep *ep, int idx, struct fi_rx_attr *attr, struct fid_ep **rx_ep, void *context)
 func (s *ScalableEndpoint) Rx(index int, cq *CQ) (*Endpoint, error) {
-	return s.context(true, index, s.info.MaxRxContexts, cq)
+	return s.context(true, index, s.told.MaxRxContexts, cq)
 }
 
 func (s *ScalableEndpoint) context(receive bool, index int, limit uint64, cq *CQ) (*Endpoint, error) {
@@ -115,6 +112,14 @@ func (s *ScalableEndpoint) context(receive bool, index int, limit uint64, cq *CQ
 	if index < 0 || uint64(index) >= limit || cq == nil {
 		return nil, invalid("open context %d of %d: it needs an index below that, and a completion queue", index, limit)
 	}
+	if err := s.domain.owns("CQ", cq.domain); err != nil {
+		return nil, invalid("open context: %w", err)
+	}
+	exit, err := enter(&cq.life)
+	if err != nil {
+		return nil, err
+	}
+	defer exit()
 	ptr, err := cOpenContext(s.ptr, receive, index)
 	if err != nil {
 		return nil, err
@@ -123,14 +128,13 @@ func (s *ScalableEndpoint) context(receive bool, index int, limit uint64, cq *CQ
 	if receive {
 		flags = uint64(CapRecv)
 	}
-	ep := &Endpoint{domain: s.domain, info: s.info, ptr: ptr, raw: cRawEndpoint(ptr),
-		name: fmt.Sprintf("context %d of a scalable endpoint of %s", index, s.info.Provider)}
-	err = ep.take(binding{&cq.life, func() error { return cBindCQ(ptr, cq.ptr, flags) }})
-	if err == nil {
+	ep := &Endpoint{domain: s.domain, info: s.info, told: s.told, ptr: ptr, raw: cRawEndpoint(ptr),
+		name: fmt.Sprintf("context %d of a scalable endpoint of %s", index, s.told.Provider)}
+	if err = cBindCQ(ptr, cq.ptr, flags); err == nil {
 		err = cEnable(ptr)
 	}
 	if err == nil {
-		err = ep.life.Init("context", &s.life, ep.close)
+		err = ep.life.Init("context", &s.life, ep.close, &cq.life)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("open %s: %w", ep.name, closeAfter(err, ep.close))
@@ -140,8 +144,9 @@ func (s *ScalableEndpoint) context(receive bool, index int, limit uint64, cq *CQ
 
 // SharedTx is a transmit context that several endpoints share (struct fid_stx).
 type SharedTx struct {
-	life life.Object
-	ptr  unsafe.Pointer // struct fid_stx *
+	life   life.Object
+	domain *Domain
+	ptr    unsafe.Pointer // struct fid_stx *
 }
 
 // OpenSharedTx makes a transmit context, for [EndpointConfig].
@@ -154,21 +159,22 @@ func (d *Domain) OpenSharedTx(info *Info) (*SharedTx, error) {
 		return nil, err
 	}
 	defer d.life.Exit()
-	if info == nil {
-		return nil, invalid("open shared transmit context: no info")
+	told, err := d.check(info)
+	if err != nil {
+		return nil, invalid("open shared transmit context: %w", err)
 	}
 	ptr, err := cOpenSharedTx(d.ptr, info)
 	if err != nil {
-		return nil, fmt.Errorf("open shared transmit context of %s: %w", info.Provider, err)
+		return nil, fmt.Errorf("open shared transmit context of %s: %w", told.Provider, err)
 	}
-	s := &SharedTx{ptr: ptr}
+	s := &SharedTx{domain: d, ptr: ptr}
 	if err := s.life.Init("shared transmit context", &d.life, s.close); err != nil {
 		return nil, closeAfter(err, s.close)
 	}
 	return s, nil
 }
 
-func (s *SharedTx) close() error { return cCloseSharedTx(s.ptr) }
+func (s *SharedTx) close() error { return life.Refused(cCloseSharedTx(s.ptr)) }
 
 // Close closes the context. It is refused with EBUSY while an endpoint is open on it.
 func (s *SharedTx) Close() error { return s.life.Close() }
@@ -190,14 +196,16 @@ func (d *Domain) OpenSharedRx(info *Info) (*Endpoint, error) {
 		return nil, err
 	}
 	defer d.life.Exit()
-	if info == nil {
-		return nil, invalid("open shared receive context: no info")
+	told, err := d.check(info)
+	if err != nil {
+		return nil, invalid("open shared receive context: %w", err)
 	}
 	ptr, err := cOpenSharedRx(d.ptr, info)
 	if err != nil {
-		return nil, fmt.Errorf("open shared receive context of %s: %w", info.Provider, err)
+		return nil, fmt.Errorf("open shared receive context of %s: %w", told.Provider, err)
 	}
-	ep := &Endpoint{domain: d, info: info, ptr: ptr, raw: cRawEndpoint(ptr), name: "shared receive context of " + info.Provider}
+	ep := &Endpoint{domain: d, info: info, told: told, ptr: ptr, raw: cRawEndpoint(ptr), shared: true,
+		name: "shared receive context of " + told.Provider}
 	if err := ep.life.Init("shared receive context", &d.life, ep.close); err != nil {
 		return nil, closeAfter(err, ep.close)
 	}

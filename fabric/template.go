@@ -14,7 +14,6 @@ type Template struct {
 	life  life.Object
 	ptr   unsafe.Pointer // struct weft_fi_template *
 	parts []TemplatePart
-	holds []*life.Object // keep the endpoints open
 	n     int
 }
 
@@ -54,12 +53,20 @@ func NewTemplate(parts ...TemplatePart) (*Template, error) {
 	if t.n == 0 {
 		return nil, invalid("template: no operations")
 	}
-	var err error
+	endpoints := make([]*life.Object, len(parts))
+	for i, part := range parts {
+		endpoints[i] = &part.Endpoint.life
+	}
+	exit, err := enter(endpoints...)
+	if err != nil {
+		return nil, err
+	}
+	defer exit()
 	if t.ptr, err = cCreateTemplate(t.n); err != nil {
 		return nil, err
 	}
 	if err = t.prepare(); err == nil {
-		err = t.life.Init("template", nil, t.free)
+		err = t.life.Init("template", nil, t.free, endpoints...)
 	}
 	if err != nil {
 		return nil, closeAfter(err, t.free)
@@ -70,11 +77,6 @@ func NewTemplate(parts ...TemplatePart) (*Template, error) {
 func (t *Template) prepare() error {
 	at := 0
 	for _, part := range t.parts {
-		held, err := hold("template", &part.Endpoint.life)
-		if err != nil {
-			return err
-		}
-		t.holds = append(t.holds, held)
 		for k := range part.Ops {
 			if result := cAddPrepared(t.ptr, part.Endpoint.ptr, part.Kind, &part.Ops[k], part.LKey); result != 0 {
 				return part.Endpoint.postError("prepare template", result, at, t.n, t.n)
@@ -87,7 +89,7 @@ func (t *Template) prepare() error {
 
 func (t *Template) free() error {
 	cFreeTemplate(t.ptr)
-	return closeHolds(t.holds)
+	return nil
 }
 
 // Close frees the template. Operations that were posted may still be under way.

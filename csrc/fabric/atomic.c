@@ -33,7 +33,7 @@ int weft_fi_atomic_valid(struct weft_fi_ep *ep, uint32_t kind, uint32_t datatype
 {
     size_t n = 0;
     int rc;
-    if (ep->ep->atomic == NULL || (ep->caps & FI_ATOMIC) == 0)
+    if (ep->ep->atomic == NULL || (ep->caps & FI_ATOMIC) == 0 || ep->only == WEFT_FI_ONLY_RECVS)
         return EOPNOTSUPP;
     if (kind == WEFT_FI_ATOMIC)
         rc = fi_atomicvalid(ep->ep, (enum fi_datatype)datatype, (enum fi_op)op, &n);
@@ -228,7 +228,7 @@ int weft_fi_post_atomics(weft_fi_number number, uint32_t kind, const struct weft
     struct weft_fi_operands operands;
     weft_fi_crossed(&ep->crossings);
     *accepted = 0;
-    if (ep->ep->atomic == NULL || (ep->caps & FI_ATOMIC) == 0)
+    if (ep->ep->atomic == NULL || (ep->caps & FI_ATOMIC) == 0 || ep->only == WEFT_FI_ONLY_RECVS)
         return -WEFT_FI_BAD_KIND;
     int rc = -(int)weft_fi_check_atomics(ep, kind, ops, n, segs, num_seg, accepted);
     for (uint32_t i = 0; i < n && rc == 0; i++) {

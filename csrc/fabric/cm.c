@@ -1,6 +1,16 @@
 /* Connections, listeners, names and multicast groups. */
+
+/* Whether an endpoint or listener has these calls at all: a shared context has none. */
+static int weft_fi_has_cm(void *object)
+{
+    struct fid_ep *ep = object; /* a struct fid_pep begins likewise */
+    return ep->cm != NULL;
+}
+
 int weft_fi_name_get(void *object, uint8_t *address, uint64_t *length)
 {
+    if (!weft_fi_has_cm(object))
+        return EOPNOTSUPP;
     size_t size = *length;
     int rc = weft_fi_result(fi_getname(object, address, &size));
     *length = size;
@@ -10,6 +20,8 @@ int weft_fi_name_get(void *object, uint8_t *address, uint64_t *length)
 int weft_fi_name_set(void *object, const uint8_t *address, uint64_t length)
 {
     uint8_t copy[WEFT_FI_ADDR]; /* the header's pointer is not const */
+    if (!weft_fi_has_cm(object))
+        return EOPNOTSUPP;
     if (length > sizeof(copy))
         return EINVAL;
     memcpy(copy, address, length);
@@ -18,6 +30,8 @@ int weft_fi_name_set(void *object, const uint8_t *address, uint64_t length)
 
 int weft_fi_peer_get(struct weft_fi_ep *ep, uint8_t *address, uint64_t *length)
 {
+    if (!weft_fi_has_cm(ep->ep))
+        return EOPNOTSUPP;
     size_t size = *length;
     int rc = weft_fi_result(fi_getpeer(ep->ep, address, &size));
     *length = size;
@@ -26,16 +40,22 @@ int weft_fi_peer_get(struct weft_fi_ep *ep, uint8_t *address, uint64_t *length)
 
 int weft_fi_connect(struct weft_fi_ep *ep, const uint8_t *address, const uint8_t *param, uint64_t length)
 {
+    if (!weft_fi_has_cm(ep->ep))
+        return EOPNOTSUPP;
     return WEFT_FI_CALL(fi_connect(ep->ep, address, param, length));
 }
 
 int weft_fi_accept(struct weft_fi_ep *ep, const uint8_t *param, uint64_t length)
 {
+    if (!weft_fi_has_cm(ep->ep))
+        return EOPNOTSUPP;
     return WEFT_FI_CALL(fi_accept(ep->ep, param, length));
 }
 
 int weft_fi_shutdown(struct weft_fi_ep *ep)
 {
+    if (!weft_fi_has_cm(ep->ep))
+        return EOPNOTSUPP;
     return weft_fi_result(fi_shutdown(ep->ep, 0));
 }
 
@@ -66,6 +86,8 @@ int weft_fi_reject(struct fid_pep *pep, struct fi_info *request, const uint8_t *
 
 int weft_fi_join(struct weft_fi_ep *ep, const uint8_t *address, uint64_t flags, struct weft_fi_group **out)
 {
+    if (!weft_fi_has_cm(ep->ep))
+        return EOPNOTSUPP;
     struct weft_fi_group *group = calloc(1, sizeof(*group));
     if (group == NULL)
         return ENOMEM;
@@ -86,6 +108,11 @@ int weft_fi_join(struct weft_fi_ep *ep, const uint8_t *address, uint64_t flags, 
 uint64_t weft_fi_group_addr(struct weft_fi_group *group)
 {
     return fi_mc_addr(group->mc);
+}
+
+void *weft_fi_group_raw(struct weft_fi_group *group)
+{
+    return group->mc;
 }
 
 int weft_fi_leave(struct weft_fi_group *group)

@@ -1,5 +1,6 @@
 /* Endpoints: how they are opened, bound to what they need, and enabled. */
 enum { WEFT_FI_SENDS, WEFT_FI_RECVS, WEFT_FI_COUNTERS = 6 };
+enum { WEFT_FI_ONLY_SENDS = 1, WEFT_FI_ONLY_RECVS };
 
 struct weft_fi_ep {
     struct fid_ep *ep;
@@ -14,6 +15,7 @@ struct weft_fi_ep {
     uint64_t inject_size;
     uint64_t max_msg_size;
     uint32_t tx_iov_limit, rx_iov_limit;
+    uint32_t only;      /* it is a context: of sends, or of receives */
     int anyone;         /* receives for several endpoints, whose addresses are not known here, are from anyone */
     uint64_t crossings; /* calls from Go that posted */
     uint32_t lock;      /* guards groups */
@@ -51,6 +53,23 @@ static uint32_t weft_fi_kinds(uint64_t caps)
     for (size_t i = 0; i < sizeof(needed) / sizeof(needed[0]); i++)
         kinds |= (caps & needed[i]) == needed[i] ? 1u << i : 0;
     return kinds;
+}
+
+/* What can be posted to an endpoint that was opened: a context has the calls of one direction, a shared one no RMA. */
+static void weft_fi_ep_opened(struct weft_fi_ep *ep)
+{
+    uint32_t sends = 1u << WEFT_FI_SEND | 1u << WEFT_FI_TSEND | 1u << WEFT_FI_WRITE | 1u << WEFT_FI_READ;
+    uint32_t receives = 1u << WEFT_FI_RECV | 1u << WEFT_FI_TRECV;
+    if (ep->ep->msg == NULL)
+        ep->kinds &= ~(1u << WEFT_FI_SEND | 1u << WEFT_FI_RECV);
+    if (ep->ep->tagged == NULL)
+        ep->kinds &= ~(1u << WEFT_FI_TSEND | 1u << WEFT_FI_TRECV);
+    if (ep->ep->rma == NULL)
+        ep->kinds &= ~(1u << WEFT_FI_WRITE | 1u << WEFT_FI_READ);
+    if (ep->only == WEFT_FI_ONLY_SENDS)
+        ep->kinds &= sends;
+    if (ep->only == WEFT_FI_ONLY_RECVS)
+        ep->kinds &= receives;
 }
 
 /* An endpoint, or a context of one, with what its info promises. */
@@ -97,10 +116,12 @@ int weft_fi_ep_open(struct weft_fi_domain *d, struct fi_info *info, const char *
     }
     if (own != info && own != NULL)
         weft_fi.fi_freeinfo(own);
-    if (rc == 0)
+    if (rc == 0) {
+        weft_fi_ep_opened(ep);
         *out = ep;
-    else
+    } else {
         free(ep);
+    }
     return rc;
 }
 

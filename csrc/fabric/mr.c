@@ -148,7 +148,9 @@ int weft_fi_mr_reg(struct weft_fi_domain *d, struct weft_fi_mr_attr *attr, struc
         rc = weft_fi_mr_made(d, made, out);
     if (rc != 0)
         return rc;
-    rc = weft_fi_region_add(d, attr->addr, attr->length, fi_mr_desc(made), &(*out)->lkey);
+    /* Of a dma-buf, addr is where the whole of it is mapped, and the region begins at the offset. */
+    uint64_t first = attr->fd >= 0 ? attr->addr + attr->offset : attr->addr;
+    rc = weft_fi_region_add(d, first, attr->length, fi_mr_desc(made), &(*out)->lkey);
     if (rc != 0) {
         fi_close(&made->fid);
         free(*out);

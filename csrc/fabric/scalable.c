@@ -28,10 +28,13 @@ int weft_fi_context_open(struct weft_fi_ep *scalable, int receive, int index, st
     context->crossings = 0;
     int rc = WEFT_FI_CALL(receive ? fi_rx_context(scalable->ep, index, NULL, &context->ep, context)
                                   : fi_tx_context(scalable->ep, index, NULL, &context->ep, context));
-    if (rc == 0)
+    if (rc == 0) {
+        context->only = receive ? WEFT_FI_ONLY_RECVS : WEFT_FI_ONLY_SENDS;
+        weft_fi_ep_opened(context);
         *out = context;
-    else
+    } else {
         free(context);
+    }
     return rc;
 }
 
@@ -52,10 +55,13 @@ int weft_fi_srx_open(struct weft_fi_domain *d, struct fi_info *info, struct weft
         return ENOMEM;
     srx->anyone = info->ep_attr->type != FI_EP_MSG;
     int rc = WEFT_FI_CALL(fi_srx_context(d->domain, info->rx_attr, &srx->ep, srx));
-    if (rc == 0)
+    if (rc == 0) {
+        srx->only = WEFT_FI_ONLY_RECVS;
+        weft_fi_ep_opened(srx);
         *out = srx;
-    else
+    } else {
         free(srx);
+    }
     return rc;
 }
 

@@ -139,6 +139,7 @@ int weft_fi_listen(struct fid_pep *pep);
 int weft_fi_reject(struct fid_pep *pep, struct fi_info *request, const uint8_t *param, uint64_t length);
 int weft_fi_join(struct weft_fi_ep *ep, const uint8_t *address, uint64_t flags, struct weft_fi_group **out);
 uint64_t weft_fi_group_addr(struct weft_fi_group *group);
+void *weft_fi_group_raw(struct weft_fi_group *group);
 int weft_fi_leave(struct weft_fi_group *group);
 
 /* Completion queues (cq.c); wait is enum fi_wait_obj, and *fd the descriptor of FI_WAIT_FD. */

@@ -2,7 +2,10 @@
 // errors.As target serves the whole module.
 package cerr
 
-import "syscall"
+import (
+	"errors"
+	"syscall"
+)
 
 // Error is a failed call of a C function.
 //
@@ -18,6 +21,11 @@ func (e *Error) Error() string { return e.Op + ": " + e.Err.Error() }
 
 // Unwrap returns Err.
 func (e *Error) Unwrap() error { return e.Err }
+
+// Is makes errors.Is find errors.ErrUnsupported where package syscall does not.
+func (e *Error) Is(target error) bool {
+	return target == errors.ErrUnsupported && (e.Err == syscall.EPROTONOSUPPORT || e.Err == syscall.ENOPROTOOPT)
+}
 
 // New returns an *Error for the C function op that ended with errno, or nil when errno is 0. Its result is an error,
 // not an *Error, so that a nil stays nil when a caller returns it.

@@ -24,6 +24,9 @@ func TestErrorReachesTheErrno(t *testing.T) {
 func TestErrorOfAMissingPartIsErrUnsupported(t *testing.T) {
 	require.ErrorIs(t, cerr.New("ibv_create_srq", syscall.EOPNOTSUPP), errors.ErrUnsupported)
 	require.ErrorIs(t, cerr.New("ibv_create_srq", syscall.ENOSYS), errors.ErrUnsupported)
+	require.ErrorIs(t, cerr.New("ibv_reg_dmabuf_mr", syscall.EPROTONOSUPPORT), errors.ErrUnsupported)
+	require.ErrorIs(t, cerr.New("fi_setopt", syscall.ENOPROTOOPT), errors.ErrUnsupported)
+	require.ErrorIs(t, cerr.New("fi_setopt", syscall.ENOPROTOOPT), syscall.ENOPROTOOPT)
 	require.NotErrorIs(t, cerr.New("ibv_create_srq", syscall.EINVAL), errors.ErrUnsupported)
 }
 

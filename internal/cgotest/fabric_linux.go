@@ -2,9 +2,37 @@
 
 package cgotest
 
+// #include <stdlib.h>
 // #include "../../csrc/test/fabric_write.h"
 //
 // static void weft_test_set_mode(void *info, uint64_t mode) { ((struct fi_info *)info)->mode = mode; }
+//
+// static void weft_test_set_mr_mode(void *info, int mode) { ((struct fi_info *)info)->domain_attr->mr_mode = mode; }
+//
+// // The functions of an object whose next close is refused; then it has its own again.
+// struct weft_test_refusal {
+//     struct fi_ops ops; // first: it leads back here
+//     struct fi_ops *was;
+//     int rc;
+// };
+//
+// static int weft_test_refuse(struct fid *fid) {
+//     struct weft_test_refusal *r = (struct weft_test_refusal *)fid->ops;
+//     int rc = r->rc;
+//     fid->ops = r->was;
+//     free(r);
+//     return rc;
+// }
+//
+// static void weft_test_refuse_close(void *object, int rc) {
+//     struct fid *fid = object;
+//     struct weft_test_refusal *r = malloc(sizeof(*r));
+//     r->ops = *fid->ops;
+//     r->ops.close = weft_test_refuse;
+//     r->was = fid->ops;
+//     r->rc = rc;
+//     fid->ops = &r->ops;
+// }
 //
 // static int weft_test_write(void *ep, void *cq, void *mr, uint64_t memory, uint64_t size, uint64_t peer, uint64_t base,
 //                            uint64_t key, int batch, int batches) {
@@ -23,6 +51,12 @@ import (
 
 // SetInfoMode has a struct fi_info ask for a mode that its provider does not need.
 func SetInfoMode(info unsafe.Pointer, mode uint64) { C.weft_test_set_mode(info, C.uint64_t(mode)) }
+
+// SetInfoMRMode has a struct fi_info ask for memory modes that its provider does not need.
+func SetInfoMRMode(info unsafe.Pointer, mode uint32) { C.weft_test_set_mr_mode(info, C.int(mode)) }
+
+// RefuseClose has the next fi_close of a struct fid fail, with nothing freed.
+func RefuseClose(fid unsafe.Pointer, errno syscall.Errno) { C.weft_test_refuse_close(fid, -C.int(errno)) }
 
 // Writes are writes with data by libfabric's own calls from C, on objects of the binding's: struct fid_ep, fid_cq and fid_mr.
 type Writes struct {

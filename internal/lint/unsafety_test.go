@@ -13,7 +13,6 @@ var unsafePackages = []string{"internal/mem", "internal/ring", testC}
 // unsafeFiles are single files elsewhere that need unsafe, each with its reason.
 var unsafeFiles = map[string]string{
 	"fabric/mr.go":             "takes the address of the caller's slice to register it",
-	"fabric/memory_test.go":    "maps memory at addresses of its choice",
 	"kvindex/copy.go":          "copies values that are words as words",
 	"kvindex/lookup.go":        "looks values up without their type, as its assembly does",
 	"kvindex/lookup_amd64.go":  "as lookup.go",
