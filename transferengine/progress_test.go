@@ -524,3 +524,23 @@ func TestRandomTraffic(t *testing.T) {
 		require.EqualValues(t, 0, engines[0].Stats().Stray)
 	})
 }
+
+// TestDoneWhileARequestBegins asks whether transfers are done that another goroutine is only about to hand over.
+func TestDoneWhileARequestBegins(t *testing.T) {
+	p := toSink(t, true)
+	ctx := soon(t)
+	for range 2000 {
+		tr := new(transferengine.Transfer)
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			for !tr.Done() {
+				runtime.Gosched()
+			}
+		}()
+		require.NoError(t, p.a.Write(tr, p.all(1)))
+		require.NoError(t, tr.Wait(ctx))
+		<-done
+		require.NoError(t, p.a.Counter(1).Wait(ctx, 1))
+	}
+}

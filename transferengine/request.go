@@ -294,12 +294,29 @@ func rangeError(what string, offset, length, limit uint64) error {
 
 // checkPages checks that every page lies within limit bytes. Those of the largest number reach farthest.
 func checkPages(what string, offset, stride uint64, pages []uint32, length, limit uint64) error {
-	largest := slices.Max(pages)
-	high, from := bits.Mul64(stride, uint64(largest))
-	from, carry := bits.Add64(from, offset, 0)
-	if high != 0 || carry != 0 {
-		return fmt.Errorf("page %d with a stride of %d, from offset %d on, is beyond the %d bytes of %s: %w",
-			largest, stride, offset, limit, what, syscall.EFAULT)
+	if pageFits(offset, stride, slices.Max(pages), length, limit) {
+		return nil
 	}
-	return checkRange(what, from, length, limit)
+	return pagesError(what, offset, stride, pages, length, limit)
+}
+
+// pageFits reports whether length bytes from the start of the page on lie within limit bytes.
+func pageFits(offset, stride uint64, page uint32, length, limit uint64) bool {
+	high, from := bits.Mul64(stride, uint64(page))
+	from, carry := bits.Add64(from, offset, 0)
+	return high == 0 && carry == 0 && from <= limit && length <= limit-from
+}
+
+// pagesError names the first page that does not fit, and counts them.
+func pagesError(what string, offset, stride uint64, pages []uint32, length, limit uint64) error {
+	first, bad := -1, 0
+	for i, page := range pages {
+		if !pageFits(offset, stride, page, length, limit) {
+			if bad++; bad == 1 {
+				first = i
+			}
+		}
+	}
+	return fmt.Errorf("%sPages[%d] is page %d: %d bytes at offset %d + %d × %d reach beyond the %d bytes of %s, as %d of all %d pages do: %w",
+		what, first, pages[first], length, offset, pages[first], stride, limit, what, bad, len(pages), syscall.EFAULT)
 }

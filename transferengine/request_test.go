@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"syscall"
 	"testing"
 	"time"
@@ -168,6 +169,24 @@ func TestAScatterIsRefusedWhole(t *testing.T) {
 	require.ErrorIs(t, s.sender.Scatter(&tr, transferengine.Scatter{Source: s.source, Targets: s.targets}), syscall.EBUSY)
 	s.settle()
 	require.NoError(t, tr.Err())
+}
+
+// TestAScatterThatCannotFitSaysSo: with more targets at one peer than may be in flight to it, waiting does not help.
+func TestAScatterThatCannotFitSaysSo(t *testing.T) {
+	p := newPair(t, 8, transferengine.Config{MaxPeerTransfers: 4})
+	targets := slices.Repeat([]transferengine.ScatterTarget{{Peer: p.toB, Dest: &p.descriptor, Length: 8}}, 5)
+	var tr transferengine.Transfer
+	err := p.a.Scatter(&tr, transferengine.Scatter{Source: p.source, Targets: targets})
+	require.ErrorIs(t, err, syscall.EINVAL)
+	require.NotErrorIs(t, err, transferengine.ErrQueueFull)
+	require.ErrorContains(t, err, "5 targets are at this peer, at most 4 are possible (Config.MaxPeerTransfers)")
+	require.NoError(t, p.a.Scatter(&tr, transferengine.Scatter{Source: p.source, Targets: targets[:3]}))
+	var next transferengine.Transfer
+	require.ErrorIs(t, p.a.Scatter(&next, transferengine.Scatter{Source: p.source, Targets: targets[:2]}),
+		transferengine.ErrQueueFull, "it fits once the other is done")
+	p.settle()
+	require.NoError(t, p.a.Scatter(&next, transferengine.Scatter{Source: p.source, Targets: targets[:4]}))
+	p.settle()
 }
 
 func TestDeadlines(t *testing.T) {

@@ -1,6 +1,8 @@
 package transferengine
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
 	"syscall"
 )
@@ -38,11 +40,29 @@ func (e *Engine) planTargets(t *Transfer, s *Scatter) error {
 		if err == nil {
 			err = e.admit(opScatter, to.Peer)
 		}
+		if errors.Is(err, ErrQueueFull) {
+			err = cmp.Or(e.checkFits(s, to.Peer), err)
+		}
 		if err != nil {
 			return fmt.Errorf("scatter: target %d: %w", i, wrapRequest(opScatter, to.Peer, err))
 		}
 		t.targets = append(t.targets, next)
 	}
 	t.begun, t.left = 0, len(t.targets)
+	return nil
+}
+
+// checkFits refuses a scatter with more targets at one peer than may be in flight to it: waiting would not help.
+func (e *Engine) checkFits(s *Scatter, peer *Peer) error {
+	n := 0
+	for i := range s.Targets {
+		if s.Targets[i].Peer == peer {
+			n++
+		}
+	}
+	if n > e.config.MaxPeerTransfers {
+		return fmt.Errorf("%d targets are at this peer, at most %d are possible (Config.MaxPeerTransfers): %w",
+			n, e.config.MaxPeerTransfers, syscall.EINVAL)
+	}
 	return nil
 }

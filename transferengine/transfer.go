@@ -15,8 +15,9 @@ type Transfer struct {
 	state   atomic.Uint32 // a transferState
 	waiters waitlist
 
+	engine atomic.Pointer[Engine] // of the last request; Done may look at it at any time
+
 	// From start to finish what follows belongs to the worker.
-	engine  *Engine
 	op      string
 	timeout time.Duration
 	peer    *Peer   // nil of a scatter
@@ -66,7 +67,10 @@ func (e *Engine) claim(t *Transfer, op string, timeout time.Duration, region *Re
 		return err
 	}
 	orDefault(&timeout, e.config.TransferTimeout)
-	t.engine, t.op, t.timeout, t.region, t.err = e, op, timeout, region, nil
+	if t.engine.Load() != e { // the store costs more
+		t.engine.Store(e)
+	}
+	t.op, t.timeout, t.region, t.err = op, timeout, region, nil
 	return nil
 }
 
@@ -124,24 +128,25 @@ func (e *Engine) admit(op string, peer *Peer) error {
 // Wait waits until the transfer is done and returns its error, a [*TransferError], or nil: see the package comment for
 // what that promises. If the context ends first, the error says so and the transfer stays in flight.
 func (t *Transfer) Wait(ctx context.Context) error {
-	if t.state.Load() == unused {
+	e, state := t.engine.Load(), t.state.Load()
+	switch {
+	case state == finished:
+		return t.err
+	case state == unused || e == nil:
 		return fmt.Errorf("wait for a Transfer: no request was made with it: %w", syscall.EINVAL)
 	}
-	if t.state.Load() == finished {
-		return t.err
-	}
-	e, op, peer := t.engine, t.op, t.peer
 	met, err := e.progress.await(ctx, &t.waiters, t)
 	if !met {
-		return &TransferError{Op: op, Peer: peer, Rail: e.worker.name, Outcome: MaybeDelivered, InFlight: true, Cause: err}
+		return &TransferError{Op: t.op, Peer: t.peer, Rail: e.worker.name, Outcome: MaybeDelivered, InFlight: true, Cause: err}
 	}
 	return err
 }
 
-// Done tells whether the transfer is done. If it is not, and nobody else drives the engine, it does a turn of its work.
+// Done tells whether the transfer is done. If it is not, and nobody else drives the engine, it does a turn of its work. It may
+// be called while the request is being made.
 func (t *Transfer) Done() bool {
-	if t.state.Load() == inFlight {
-		t.engine.progress.poll()
+	if e := t.engine.Load(); e != nil && t.state.Load() == inFlight {
+		e.progress.poll()
 	}
 	return t.state.Load() == finished
 }

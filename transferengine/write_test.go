@@ -214,6 +214,23 @@ func TestPagesBeyondBoundsAreRefused(t *testing.T) {
 	}
 }
 
+// TestTheFirstBadPageIsNamed has 3 of 2,712 pages out of bounds; the page of the largest number is not the first of them.
+func TestTheFirstBadPageIsNamed(t *testing.T) {
+	p := newPair(t, 100, transferengine.Config{})
+	pages := make([]uint32, 2712)
+	pages[1903], pages[2000], pages[2711] = 10, 1<<31, 10
+	w := transferengine.PagedWrite{Peer: p.toB, Source: p.source, SourceStride: 10, SourcePages: make([]uint32, len(pages)),
+		Dest: &p.descriptor, DestStride: 10, DestPages: pages, PageLength: 10}
+	var tr transferengine.Transfer
+	err := p.a.WritePages(&tr, w)
+	require.ErrorIs(t, err, syscall.EFAULT)
+	require.ErrorContains(t, err, "DestPages[1903] is page 10: 10 bytes at offset 0 + 10 × 10 reach beyond the 100 bytes of Dest, "+
+		"as 3 of all 2712 pages do")
+	w.DestPages, w.SourcePages, w.SourceOffset = w.SourcePages, pages, 5
+	require.ErrorContains(t, p.a.WritePages(&tr, w), "SourcePages[1903] is page 10: 10 bytes at offset 5 + 10 × 10 reach beyond the "+
+		"100 bytes of Source")
+}
+
 func TestATransferServesOneRequestAtATime(t *testing.T) {
 	p := newPair(t, 100, transferengine.Config{})
 	var tr transferengine.Transfer
