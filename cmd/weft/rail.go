@@ -142,7 +142,7 @@ func (a *app) openEngine(spec string, at place) (*transferengine.Engine, string,
 	if err != nil {
 		return nil, "", err
 	}
-	engine, err := transferengine.Open(transferengine.Config{Rails: []rail.Opener{opener}})
+	engine, err := transferengine.Open(transferengine.Config{NoSpin: true, Rails: []rail.Opener{opener}})
 	if err != nil {
 		return nil, "", fmt.Errorf("%w (`weft doctor` says what to do)", err)
 	}

@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"bufio"
 	"crypto/sha256"
 	"encoding/binary"
 	"errors"
@@ -21,7 +22,7 @@ type Conn struct {
 	conn    net.Conn
 	timeout time.Duration
 	bytes   atomic.Int64
-	buffer  [MaxMessage]byte // of what is being received
+	reader  *bufio.Reader // has room for one message
 
 	mu     sync.Mutex // messages leave in the order in which they were encoded
 	queued []byte     // encoded, and not yet sent
@@ -34,7 +35,7 @@ type Conn struct {
 // NewConn returns a Conn over an open connection. Sending a message, and receiving the rest of one that has begun, takes
 // at most the timeout.
 func NewConn(conn net.Conn, timeout time.Duration) *Conn {
-	return &Conn{conn: conn, timeout: timeout, transcript: sha256.New()}
+	return &Conn{conn: conn, timeout: timeout, reader: bufio.NewReaderSize(conn, MaxMessage), transcript: sha256.New()}
 }
 
 // Bytes is how many bytes were sent and received.
@@ -69,56 +70,59 @@ func (c *Conn) transcribe(b []byte) {
 // Receive waits for a message: until the connection is closed, if none begins. The error is io.EOF if the other end closed
 // the connection between two messages.
 func (c *Conn) Receive() (Message, error) {
-	if err := c.conn.SetReadDeadline(time.Time{}); err != nil {
-		return nil, err
+	if c.reader.Buffered() == 0 {
+		if err := c.conn.SetReadDeadline(time.Time{}); err != nil {
+			return nil, err
+		}
+		if _, err := c.reader.Peek(1); err != nil {
+			return nil, err
+		}
 	}
-	if err := c.read(c.buffer[:1]); err != nil {
-		return nil, err
-	}
-	if err := c.conn.SetReadDeadline(time.Now().Add(c.timeout)); err != nil {
-		return nil, err
-	}
-	return c.rest()
+	return c.receive(time.Now().Add(c.timeout))
 }
 
 // ReceiveBy waits for a whole message until the deadline.
 func (c *Conn) ReceiveBy(deadline time.Time) (Message, error) {
-	if err := c.conn.SetReadDeadline(deadline); err != nil {
+	if _, err := c.peek(1, deadline); err != nil {
 		return nil, err
 	}
-	if err := c.read(c.buffer[:1]); err != nil {
-		return nil, err
-	}
-	return c.rest()
+	return c.receive(deadline)
 }
 
-// rest reads the rest of a message of which one byte is there.
-func (c *Conn) rest() (Message, error) {
-	if err := c.read(c.buffer[1:prefix]); err != nil {
+// receive reads a message of which one byte is there.
+func (c *Conn) receive(deadline time.Time) (Message, error) {
+	b, err := c.peek(prefix, deadline)
+	if err != nil {
 		return nil, inside(err)
 	}
-	m := ofMagic(c.buffer[:prefix])
+	m := ofMagic(b)
 	if m == nil {
-		return Parse(c.buffer[:prefix]) // says so
+		return Parse(b) // says so
 	}
-	size := binary.BigEndian.Uint32(c.buffer[8:])
+	size := binary.BigEndian.Uint32(b[8:])
 	if size < prefix || size > MaxMessage {
 		return nil, fmt.Errorf("message: says %d bytes, not %d to %d", size, prefix, MaxMessage)
 	}
-	if err := c.read(c.buffer[prefix:size]); err != nil {
+	if b, err = c.peek(int(size), deadline); err != nil {
 		return nil, inside(err)
 	}
-	if err := c.checkAuth(m, c.buffer[:size]); err != nil {
+	defer func() { _, _ = c.reader.Discard(len(b)) }() // which are there
+	c.bytes.Add(int64(size))
+	if err := c.checkAuth(m, b); err != nil {
 		return nil, err
 	}
-	c.transcribe(c.buffer[:size])
-	return Parse(c.buffer[:size])
+	c.transcribe(b)
+	return Parse(b)
 }
 
-func (c *Conn) read(b []byte) error {
-	n, err := io.ReadFull(c.conn, b)
-	c.bytes.Add(int64(n))
-	return err
+// peek waits until the next n bytes are there.
+func (c *Conn) peek(n int, deadline time.Time) ([]byte, error) {
+	if c.reader.Buffered() < n {
+		if err := c.conn.SetReadDeadline(deadline); err != nil {
+			return nil, err
+		}
+	}
+	return c.reader.Peek(n)
 }
 
 // inside is an error in the middle of a message, where an end is not orderly.
