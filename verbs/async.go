@@ -61,8 +61,8 @@ type AsyncEvent struct {
 
 // asyncEvent is struct weft_async_event.
 type asyncEvent struct {
-	object    uint64
-	typ, port uint32
+	object, element uint64
+	typ, port       uint32
 }
 
 // maxEvents is how many events wait for a consumer. Events are rare: a port that goes down and up makes two, and some for

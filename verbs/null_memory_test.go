@@ -157,3 +157,26 @@ func TestNullRegistrationErrorsNameTheRemedy(t *testing.T) {
 	require.ErrorIs(t, err, syscall.ENOSPC)
 	require.NotContains(t, err.Error(), "RDMAV_HUGEPAGES_SAFE")
 }
+
+// TestNullADMABufWithAnOffset: addresses of the region begin at iova, wherever in the buffer it begins.
+func TestNullADMABufWithAnOffset(t *testing.T) {
+	n := newNull(t, nil)
+	const iova, offset, length = 0x100000, 0x2000, 0x1000
+	mr, err := n.pd.RegDMABuf(3, offset, length, iova, remoteAccess|verbs.AccessMWBind)
+	require.NoError(t, err)
+	closeAtEnd(t, mr)
+	require.Equal(t, cgotest.Registration{FD: 3, Offset: offset, Length: length, IOVA: iova}, n.null.LastDMABuf())
+	entry, err := mr.SGE(0, length)
+	require.NoError(t, err)
+	require.Equal(t, verbs.SGE{Addr: iova, Length: length, LKey: mr.LKey()}, entry)
+	_, err = mr.SGE(offset, length)
+	require.ErrorIs(t, err, syscall.EINVAL)
+	qp, _ := n.connected(t)
+	mw, err := n.pd.AllocMW(verbs.MWType1)
+	require.NoError(t, err)
+	closeAtEnd(t, mw)
+	for addr, fits := range map[uint64]bool{iova - 1: false, iova: true, iova + length - 64: true, iova + length: false, iova + offset: false} {
+		_, err := qp.BindMW(mw, verbs.BindConfig{MR: mr, Addr: addr, Length: 64, Flags: verbs.SendSignaled})
+		require.Equal(t, fits, err == nil, "%#x: %v", addr, err)
+	}
+}

@@ -139,18 +139,21 @@ func TestNullAsyncEventsNameTheirObject(t *testing.T) {
 		{Type: verbs.EventQPFatal, QP: qp},
 		{Type: verbs.EventSRQLimitReached, SRQ: srq},
 		{Type: verbs.EventDeviceFatal},
+		{Type: verbs.EventWQFatal},
 	} {
 		switch {
 		case want.QP != nil:
 			n.null.Report(uint32(want.Type), 0, qp.Raw())
 		case want.SRQ != nil:
 			n.null.Report(uint32(want.Type), 0, srq.Raw())
+		case want.Type == verbs.EventWQFatal:
+			n.null.Report(uint32(want.Type), 0, qp.Raw()) // in place of a work queue, of which there is none
 		default:
 			n.null.Report(uint32(want.Type), uint32(want.Port), nil)
 		}
 		require.Equal(t, want, n.nextEvent(t), "%v", want.Type)
 	}
-	require.Equal(t, 2, n.null.Calls("ibv_ack_async_event"), "of the events that hold an object")
+	require.Equal(t, 3, n.null.Calls("ibv_ack_async_event"), "of the events that hold an object")
 	_, err = qp.State()
 	require.NoError(t, err, "another port's trouble is not ours")
 }

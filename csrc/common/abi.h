@@ -263,8 +263,9 @@ struct weft_srq_attr {
 
 /* verbs.asyncEvent */
 struct weft_async_event {
-    uint64_t object; /* struct ibv_cq *, ibv_qp * or ibv_srq *; 0 for a port or the device */
-    uint32_t type;   /* enum ibv_event_type */
+    uint64_t object;  /* struct ibv_cq *, ibv_qp * or ibv_srq *; 0 for what verbs has no object for */
+    uint64_t element; /* as it came, for the acknowledgement */
+    uint32_t type;    /* enum ibv_event_type */
     uint32_t port;
 };
 

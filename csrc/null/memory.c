@@ -53,10 +53,8 @@ static struct ibv_mr *null_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t le
 static struct ibv_mr *null_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t length, uint64_t iova, int fd,
                                          int access)
 {
-    (void)offset;
-    (void)iova;
-    (void)fd;
     NULL_POINTER(pd->context, ibv_reg_dmabuf_mr);
+    null_of(pd->context)->dmabuf = (struct weft_null_dmabuf){offset, length, iova, fd, 0};
     return null_mr(pd, NULL, length, (unsigned int)access);
 }
 

@@ -61,10 +61,11 @@ struct weft_null {
     struct null_fault faults[CALLS];
     int64_t calls[CALLS];
     int64_t live;
-    int late;          /* what the call in progress returns once it has freed its object */
-    uint32_t key, qpn; /* the last that was given out */
-    uint64_t ticks;    /* of the device's counter */
-    uint64_t wall_ns;  /* of its wall clock */
+    int late;                       /* what the call in progress returns once it has freed its object */
+    struct weft_null_dmabuf dmabuf; /* the last */
+    uint32_t key, qpn;              /* the last that was given out */
+    uint64_t ticks;                 /* of the device's counter */
+    uint64_t wall_ns;               /* of its wall clock */
     struct {
         int armed;
         uint32_t after, status, vendor_err;
@@ -254,11 +255,28 @@ static int null_get_async_event(struct ibv_context *context, struct ibv_async_ev
     return read(context->async_fd, event, sizeof(*event)) == sizeof(*event) ? 0 : -1;
 }
 
-/* What an event can be about begins with its context; an event of a port is about nothing. */
+/* As the library does it: by the type of the event, it goes to what that is about without a look. All of these begin
+ * with their context. */
 static void null_ack_async_event(struct ibv_async_event *event)
 {
-    if (event->element.cq != NULL)
+    switch (event->event_type) {
+    case IBV_EVENT_CQ_ERR:
+    case IBV_EVENT_QP_FATAL:
+    case IBV_EVENT_QP_REQ_ERR:
+    case IBV_EVENT_QP_ACCESS_ERR:
+    case IBV_EVENT_COMM_EST:
+    case IBV_EVENT_SQ_DRAINED:
+    case IBV_EVENT_PATH_MIG:
+    case IBV_EVENT_PATH_MIG_ERR:
+    case IBV_EVENT_QP_LAST_WQE_REACHED:
+    case IBV_EVENT_SRQ_ERR:
+    case IBV_EVENT_SRQ_LIMIT_REACHED:
+    case IBV_EVENT_WQ_FATAL:
         null_of(event->element.cq->context)->calls[CALL_ibv_ack_async_event]++;
+        break;
+    default:
+        break;
+    }
 }
 
 static const struct weft_ibv_table null_table = {

@@ -51,6 +51,14 @@ int weft_null_fail(struct weft_null *n, const char *call, uint32_t after, int rc
 /* The same of a call that frees an object: it frees that, and returns rc all the same. */
 int weft_null_fail_late(struct weft_null *n, const char *call, uint32_t after, int rc);
 
+/* The last registration of a dma-buf. */
+struct weft_null_dmabuf {
+    uint64_t offset, length, iova;
+    int32_t fd;
+    uint32_t zero;
+};
+struct weft_null_dmabuf weft_null_last_dmabuf(struct weft_null *n);
+
 /* How often a call was made; −1 for a name that is no call. */
 int64_t weft_null_calls(struct weft_null *n, const char *call);
 

@@ -127,6 +127,11 @@ int64_t weft_null_calls(struct weft_null *n, const char *call)
     return i < 0 ? -1 : n->calls[i];
 }
 
+struct weft_null_dmabuf weft_null_last_dmabuf(struct weft_null *n)
+{
+    return n->dmabuf;
+}
+
 int64_t weft_null_live(struct weft_null *n)
 {
     return n->live;

@@ -195,10 +195,11 @@ AT(weft_srq_attr, max_wr, 0);
 AT(weft_srq_attr, max_sge, 4);
 AT(weft_srq_attr, limit, 8);
 
-SIZE(weft_async_event, 16);
+SIZE(weft_async_event, 24);
 AT(weft_async_event, object, 0);
-AT(weft_async_event, type, 8);
-AT(weft_async_event, port, 12);
+AT(weft_async_event, element, 8);
+AT(weft_async_event, type, 16);
+AT(weft_async_event, port, 20);
 
 SIZE(weft_mw_bind, 32);
 AT(weft_mw_bind, id, 0);

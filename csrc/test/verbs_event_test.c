@@ -76,9 +76,10 @@ static void reset(void)
 /* Which of an event's element means what: by the list of verbs.h, from the first event to the last. */
 static void every_event_has_its_object_or_port(void)
 {
-    static const char kinds[] = "oooooooodpppppoooppd"; /* an object, a port, or the device */
+    /* An object, a port, the device, or an object that verbs has not: a work queue, and what may come after it. */
+    static const char kinds[] = "oooooooodpppppoooppww";
 
-    for (int type = IBV_EVENT_CQ_ERR; type <= IBV_EVENT_WQ_FATAL; type++) {
+    for (int type = IBV_EVENT_CQ_ERR; type <= IBV_EVENT_WQ_FATAL + 1; type++) {
         struct weft_async_event got;
         char object;
         reset();
@@ -91,7 +92,7 @@ static void every_event_has_its_object_or_port(void)
         CHECK_EQ(got.object, kinds[type] == 'o' ? (uint64_t)(uintptr_t)&object : 0);
         CHECK_EQ(got.port, kinds[type] == 'p' ? 2 : 0);
         weft_context_ack_event(context, &got);
-        CHECK_EQ(driver.acked, kinds[type] == 'o');
+        CHECK_EQ(driver.acked, 1); /* with what it is about, which the library goes to without a look */
     }
 }
 

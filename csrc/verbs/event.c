@@ -1,4 +1,7 @@
 /* Asynchronous events of a device. */
+_Static_assert(sizeof(((struct ibv_async_event *)0)->element) == sizeof(((struct weft_async_event *)0)->element),
+               "what an event is about");
+
 int weft_context_nonblocking(struct ibv_context *context, int *fd)
 {
     *fd = context->async_fd;
@@ -6,7 +9,7 @@ int weft_context_nonblocking(struct ibv_context *context, int *fd)
     return flags < 0 || fcntl(*fd, F_SETFL, flags | O_NONBLOCK) < 0 ? errno : 0;
 }
 
-/* Which object the event is about, by its type; 0 for a port or the device. */
+/* Which object of verbs the event is about, by its type; 0 if none. */
 static uint64_t weft_event_object(const struct ibv_async_event *event)
 {
     switch (event->event_type) {
@@ -49,16 +52,21 @@ int weft_context_event(struct ibv_context *context, struct weft_async_event *out
         return rc;
     *out = (struct weft_async_event){
         .object = weft_event_object(&event),
+        .element = 0,
         .type = event.event_type,
         .port = weft_event_of_port(event.event_type) ? (uint32_t)event.element.port_num : 0,
     };
+    memcpy(&out->element, &event.element, sizeof(event.element));
     return 0;
 }
 
+/*
+ * Acknowledged is what came, whatever it is about: the library counts an event at its object, and goes to that without
+ * a look. Of work queues, and of what newer libraries report, there are no objects here.
+ */
 void weft_context_ack_event(struct ibv_context *context, const struct weft_async_event *in)
 {
     struct ibv_async_event event = {.event_type = (enum ibv_event_type)in->type};
-    if (in->object != 0)
-        event.element.cq = (struct ibv_cq *)(uintptr_t)in->object; /* one of a union of pointers */
+    memcpy(&event.element, &in->element, sizeof(event.element));
     weft_ibv_of(context)->ibv_ack_async_event(&event);
 }

@@ -156,6 +156,18 @@ func (n *Null) Calls(call string) int {
 	return int(count)
 }
 
+// Registration is a registration of a dma-buf.
+type Registration struct {
+	FD                   int
+	Offset, Length, IOVA uint64
+}
+
+// LastDMABuf is the last registration of a dma-buf.
+func (n *Null) LastDMABuf() Registration {
+	d := C.weft_null_last_dmabuf(n.n)
+	return Registration{int(d.fd), uint64(d.offset), uint64(d.length), uint64(d.iova)}
+}
+
 // Live tells how many objects are open.
 func (n *Null) Live() int { return int(C.weft_null_live(n.n)) }
 
