@@ -40,14 +40,18 @@ type dataPort struct {
 	seen   map[int]netip.AddrPort // connections of the last look, by number: where they come from
 }
 
-// guardDataPort looks after the port until the context ends, and then closes stopped.
+// guardDataPort looks after the port, if there is one, until the context ends, and then closes stopped.
 func guardDataPort(ctx context.Context, at netip.AddrPort, serves func(net.Addr) bool) (stopped <-chan struct{}, err error) {
+	done := make(chan struct{})
+	if !at.IsValid() {
+		close(done)
+		return done, nil
+	}
 	d := &dataPort{at: at, serves: serves}
 	if err := d.open(); err != nil {
 		d.close()
 		return nil, fmt.Errorf("look after the data port: %w", err)
 	}
-	done := make(chan struct{})
 	go func() {
 		defer close(done)
 		defer d.close()

@@ -18,7 +18,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	rdmatest.Main(m, rdmatest.Children{"weft": weftChild, "stuck receiver": stuckReceiver, "stuck sender": stuckSender})
+	rdmatest.Main(m, rdmatest.Children{"weft": weftChild, "attacked receiver": attackedReceiver, "stuck receiver": stuckReceiver, "stuck sender": stuckSender})
 }
 
 // weft runs a command line.
