@@ -15,7 +15,7 @@ sources = git ls-files -z --cached --others --exclude-standard --
 tool = go tool -modfile=tools/go.mod
 
 .DEFAULT_GOAL := help
-.PHONY: help deps demo test lint fmt fmt-check csrc cross downstream test-rxe soak-rxe soak-fabric rxe-shell test-rxe-two-hosts test-docker \
+.PHONY: help deps demo test attack lint fmt fmt-check csrc cross downstream test-rxe soak-rxe soak-fabric rxe-shell test-rxe-two-hosts test-docker \
   test-fabric2 test-fresh bench-rxe bench-engine-rxe bench-fabric bench-kvindex soak-kvindex mutants test-hw api-coverage
 
 help: ## This list
@@ -56,6 +56,9 @@ downstream: deps ## Build a module that requires this one: from the module cache
 
 test-rxe: deps ## The device tests on soft-RoCE; COUNT= and RUN= as for go test
 	COUNT='$(COUNT)' RUN='$(RUN)' docker/rxe/test.sh
+
+attack: deps ## Attack weft recv for a minute, on the loopback: floods, hostile bytes, forged, replayed and guessed messages and keys
+	WEFT_REQUIRE=fabric go test -count=1 -timeout=10m -v -run='^TestAttack$$' ./cmd/weft -attack=1m
 
 soak-rxe: deps ## The rail suite on soft-RoCE with 100 kills and 1,000 connects; docs/notes/testing.md has its output
 	docker/rxe/soak.sh

@@ -35,7 +35,7 @@ type footprint struct {
 // attackedReceiver is weftChild that has few descriptors, so that it runs out of them, and prints its footprint for each line
 // that it reads.
 func attackedReceiver(args []string) int {
-	const descriptors = 64
+	const descriptors = 256
 	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &syscall.Rlimit{Cur: descriptors, Max: descriptors}); err != nil {
 		fmt.Println(err)
 		return 1
@@ -173,17 +173,13 @@ func (g *target) requireAsBefore() {
 	g.t.Helper()
 	const heap, resident = 4 << 20, 48 << 20 // what allocators keep for the next time
 	var now footprint
-	limit := time.Now().Add(rdmatest.Deadline(patience))
-	for time.Now().Before(limit) {
+	asBefore := func() bool {
 		now = g.footprint()
-		if now.Descriptors <= g.before.Descriptors && now.Goroutines <= g.before.Goroutines &&
-			now.Heap <= g.before.Heap+heap && now.Resident <= g.before.Resident+resident {
-			g.t.Logf("before %+v, after %+v, %d honest files, the slowest in %v", g.before, now, g.served.Load(), g.slowest)
-			return
-		}
-		time.Sleep(100 * time.Millisecond)
+		return now.Descriptors <= g.before.Descriptors && now.Goroutines <= g.before.Goroutines &&
+			now.Heap <= g.before.Heap+heap && now.Resident <= g.before.Resident+resident
 	}
-	require.FailNow(g.t, "the attack has left something behind", "before %+v, now %+v", g.before, now)
+	require.Eventually(g.t, asBefore, rdmatest.Deadline(patience), 100*time.Millisecond, "before %+v, now %+v", &g.before, &now)
+	g.t.Logf("before %+v, after %+v, %d honest files, the slowest in %v", g.before, now, g.served.Load(), g.slowest)
 }
 
 // TestAttack attacks a receiver with a key and one without in every way of attackers_test.go at once. Both serve honest senders

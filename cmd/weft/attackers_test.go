@@ -408,7 +408,7 @@ func (g *target) welcomed(w *wire.Conn, engine *transferengine.Engine, region *t
 
 // somebodyElse gives the address of another host's engine: the receiver must not go there.
 func somebodyElse(g *target, random *rand.Rand) {
-	listens := netip.AddrPortFrom(netip.AddrFrom4([4]byte{192, 0, 2, byte(random.Uint32())}), uint16(1+random.IntN(1<<15)))
+	listens := netip.AddrPortFrom(netip.AddrFrom4([4]byte{203, 0, 113, byte(random.Uint32())}), uint16(1+random.IntN(1<<15)))
 	engine, err := overSockets(g.t, "tcp;ofi_rxm", listens.String(), 0).MarshalBinary()
 	noError(g.t, err)
 	w, conn := g.greets(random, nil)
@@ -417,7 +417,7 @@ func somebodyElse(g *target, random *rand.Rand) {
 	}
 	defer conn.Close()
 	_ = w.Send(&wire.Request{Engine: engine, Credits: memoryOfNobody()})
-	if answer := g.requireEnd(conn, "somebody else's engine"); !bytes.Contains(answer, []byte("--any-host")) {
+	if answer := g.requireEnd(conn, "somebody else's engine"); len(answer) > 0 && !bytes.Contains(answer, []byte("--any-host")) {
 		g.t.Errorf("an engine at %v was answered with %q", listens, answer)
 	}
 }

@@ -80,9 +80,11 @@ func (a *app) send(ctx context.Context, o sendOptions) (err error) {
 		return err
 	}
 	progress := a.newProgress(files)
-	sender := filetransfer.Sender{Engine: engine, Key: key, Progress: progress.moved, Waiting: func(place int) {
-		fmt.Fprintf(a.stderr, "weft: all seats of %s are taken; place %d in line\n", o.to, place)
-	}}
+	sender := filetransfer.Sender{Engine: engine, Key: key, Progress: progress.moved,
+		Redial: func(ctx context.Context) (net.Conn, error) { return dial(ctx, o.to) },
+		Waiting: func(place int) {
+			fmt.Fprintf(a.stderr, "weft: all seats of %s are taken; place %d in line\n", o.to, place)
+		}}
 	report, err := sender.Send(ctx, conn, files)
 	progress.end()
 	return a.reportTransfer(newTransferResult(rail, report, err))

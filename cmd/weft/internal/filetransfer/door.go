@@ -4,7 +4,7 @@ package filetransfer
 //
 // Anybody can connect. Until a sender has said who it is, its connection is at the door: it holds a descriptor, a goroutine and
 // a few KiB, no seat and no registered memory, and for Timeouts.Greeting at most. Each host has doorPerHost places there and all
-// together have doorPlaces. When one is missing the connection that has stood there longest gives way, first among those of the
+// together have doorPlaces, or fewer where the process may have few descriptors: those of the seats are not for strangers. When one is missing the connection that has stood there longest gives way, first among those of the
 // same host: an honest greeting takes two round trips, so what stands long is idle, and a flood of idle connections, even from
 // its own host, does not keep an honest sender out.
 
@@ -12,6 +12,7 @@ import (
 	"net"
 	"net/netip"
 	"sync"
+	"syscall"
 )
 
 const (
@@ -19,8 +20,30 @@ const (
 	doorPlaces  = 256
 )
 
+// What a receiver needs of its descriptors: for itself, and for each seat (a connection, two of the rail's, folders and a file).
+const (
+	ownDescriptors  = 64
+	seatDescriptors = 10
+)
+
+// room is how many connections without a seat there may be at the door and in line, of so many descriptors.
+func room(descriptors, seats int) (atDoor, inLine int) {
+	spare := max(descriptors-ownDescriptors-seatDescriptors*seats, 16)
+	return min(doorPlaces, spare/2), min(linePlaces, spare/4)
+}
+
+// descriptors is how many this process may have.
+func descriptors() int {
+	var limit syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
+		return 256 // what every system allows
+	}
+	return int(min(limit.Cur, 1<<20))
+}
+
 // door is where connections stand that have not said who they are.
 type door struct {
+	places int
 	mu     sync.Mutex
 	guests []*guest // in the order in which they came
 }
@@ -39,7 +62,7 @@ func (d *door) enter(conn net.Conn) *guest {
 	if oldest, n := d.of(g.host); n >= doorPerHost {
 		d.remove(oldest)
 		_ = oldest.conn.Close()
-	} else if len(d.guests) >= doorPlaces {
+	} else if len(d.guests) >= d.places {
 		oldest := d.guests[0]
 		d.remove(oldest)
 		_ = oldest.conn.Close()

@@ -334,3 +334,111 @@ func TestSenderCancelled(t *testing.T) {
 	require.ErrorContains(t, end.result(), "it gave up: interrupted")
 	end.requireFiles(0)
 }
+
+// TestClosedBeforeAnAnswer: a sender whose connection a receiver closes without a word, as under a flood, comes again.
+func TestClosedBeforeAnAnswer(t *testing.T) {
+	end := receive(t, newNetwork(t, simrail.Script{}), &filetransfer.Receiver{Window: window})
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer l.Close()
+	go func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			_ = conn.Close()
+		}
+	}()
+	dials := 0
+	s := filetransfer.Sender{Engine: openEngine(t, end.network, "sender"), Redial: func(context.Context) (net.Conn, error) {
+		if dials++; dials < 3 {
+			return net.DialTimeout("tcp", l.Addr().String(), patience)
+		}
+		return end.dial(), nil
+	}}
+	first, err := net.DialTimeout("tcp", l.Addr().String(), patience)
+	require.NoError(t, err)
+	f := source(t, "file", 3*window)
+	report, err := s.Send(rdmatest.Context(t, patience), first, []filetransfer.Source{f})
+	require.NoError(t, err)
+	require.Equal(t, 3, dials)
+	end.requireArrived(report, f)
+}
+
+// TestSendersWaitInLine: one for whom there is no seat is told its place, and served when it is its turn.
+func TestSendersWaitInLine(t *testing.T) {
+	r := &filetransfer.Receiver{Window: window, Seats: 1}
+	end := receive(t, newNetwork(t, simrail.Script{}), r)
+	seated := greet(t, end, "seated")
+	require.Len(t, r.Hosts(), 1)
+	places := make(chan int, 10)
+	s := filetransfer.Sender{Engine: openEngine(t, end.network, "waits"), Waiting: func(place int) { places <- place }}
+	f := source(t, "file", 3*window)
+	type result struct {
+		report filetransfer.Report
+		err    error
+	}
+	sent := make(chan result, 1)
+	go func() {
+		report, err := s.Send(rdmatest.Context(t, patience), end.dial(), []filetransfer.Source{f})
+		sent <- result{report, err}
+	}()
+	require.Equal(t, 1, <-places)
+	select {
+	case <-sent:
+		require.FailNow(t, "it did not wait")
+	default:
+	}
+	require.NoError(t, seated.Close())
+	got := <-sent
+	require.NoError(t, got.err)
+	end.requireArrived(got.report, f)
+}
+
+// TestPeerKeepsNothingAfterItsTransfer: a sender that goes on living has no place in the receiver's engine any more.
+func TestPeerKeepsNothingAfterItsTransfer(t *testing.T) {
+	r := &filetransfer.Receiver{Window: window, Once: true}
+	end := receive(t, newNetwork(t, simrail.Script{}), r)
+	conn := greet(t, end, "sender")
+	require.Len(t, r.Engine.Peers(), 1)
+	require.NoError(t, conn.Send(&wire.End{}))
+	require.NoError(t, end.result())
+	require.Empty(t, r.Engine.Peers())
+}
+
+// TestWhatTheNetworkAnswersIsNotTold: a sender whose engine cannot be reached learns that, when the time is over, and no more.
+func TestWhatTheNetworkAnswersIsNotTold(t *testing.T) {
+	const handshake = 300 * time.Millisecond
+	n := newNetwork(t, simrail.Script{})
+	end := receive(t, n, &filetransfer.Receiver{Window: window, Timeouts: filetransfer.Timeouts{Handshake: handshake,
+		Greeting: patience}})
+	answer := func(m *wire.Request) string {
+		conn := wire.NewConn(end.dial(), patience)
+		defer conn.Close()
+		introduce(t, conn)
+		start := time.Now()
+		require.NoError(t, conn.Send(m))
+		m1 := afterWaiting(t, conn)
+		require.IsType(t, &wire.Abort{}, m1)
+		require.GreaterOrEqual(t, time.Since(start), handshake)
+		return m1.(*wire.Abort).Text
+	}
+	engine := openEngine(t, n, "gone")
+	region, err := engine.Register(make([]byte, 1), transferengine.RemoteWrite)
+	require.NoError(t, err)
+	m := request(t, engine, region)
+	require.NoError(t, region.Close())
+	n.Kill("gone")
+	silent := answer(m)
+
+	other := openEngine(t, n, "another") // which answers that it is not the one
+	region, err = other.Register(make([]byte, 1), transferengine.RemoteWrite)
+	require.NoError(t, err)
+	m = request(t, other, region)
+	require.NoError(t, region.Close())
+	copy(m.Engine[16:32], make([]byte, 16)) // the incarnation, behind the header and the field's
+	copy(m.Credits[16:32], make([]byte, 16))
+	require.Equal(t, silent, answer(m))
+	require.Contains(t, silent, "no connection to its engine within 300ms")
+}

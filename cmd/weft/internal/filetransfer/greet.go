@@ -41,32 +41,64 @@ func await[T wire.Message](s *session, deadline time.Time) (T, error) {
 	}
 	var none T
 	switch m := m.(type) {
-	case T:
-		return m, err
 	case *wire.Abort:
 		return none, gaveUp(m)
 	case nil:
 		return none, err
+	case T:
+		return m, err
 	}
 	return none, fmt.Errorf("it sent %q where %q was due", wire.NameOf(m), wire.NameOf(none))
 }
 
-// introduce says who this sender is.
-func (s *sending) introduce() error {
+// introduce says who this sender is, asks for a seat, and returns the answer to that: a Wait or a Welcome.
+func (s *sending) introduce(request *wire.Request) (wire.Message, error) {
 	keyed := len(s.config.Key) > 0
 	if err := s.conn.Send(&wire.Hello{Nonce: wire.NewNonce(), Keyed: keyed}); err != nil {
-		return lost(err)
+		return nil, lost(err)
 	}
 	challenge, err := await[*wire.Challenge](s.session, time.Now().Add(s.timeouts.Handshake))
 	switch {
 	case err != nil:
-		return err
+		return nil, err
 	case challenge.Keyed && !keyed:
-		return errReceiverHasKey
+		return nil, errReceiverHasKey
 	case !challenge.Keyed && keyed:
-		return errReceiverNoKey
+		return nil, errReceiverNoKey
 	}
-	return s.conn.Authenticate(s.config.Key, true)
+	if err := s.conn.Authenticate(s.config.Key, true); err != nil {
+		return nil, err
+	}
+	if err := s.conn.Send(request); err != nil {
+		return nil, lost(err)
+	}
+	return await[wire.Message](s.session, time.Now().Add(s.patienceForSeat()))
+}
+
+// patienceForSeat bounds the time between two words of a receiver that has not said Welcome: it connects first, which may take as
+// long as at this end.
+func (s *session) patienceForSeat() time.Duration { return 2 * s.timeouts.Handshake }
+
+// knock is introduce, on other connections where the receiver closes one without a word.
+func (s *sending) knock(request *wire.Request) (wire.Message, error) {
+	limit := time.Now().Add(s.timeouts.Handshake)
+	for backOff := firstBackOff; ; backOff = min(2*backOff, mostBackOff) {
+		m, err := s.introduce(request)
+		if !errors.As(err, new(*errLost)) || s.config.Redial == nil || !time.Now().Before(limit) {
+			return m, err
+		}
+		select {
+		case <-time.After(backOff):
+		case <-s.ctx.Done():
+			return nil, context.Cause(s.ctx)
+		}
+		conn, dialErr := s.config.Redial(s.ctx)
+		if dialErr != nil {
+			return nil, errors.Join(err, dialErr)
+		}
+		_ = s.conn.Close() // which is lost
+		s.conn = wire.NewConn(conn, s.timeouts.Handshake)
+	}
 }
 
 // greet introduces this end, waits for a seat, and connects.
@@ -78,14 +110,12 @@ func (s *sending) greet() (err error) {
 	if request.Engine, request.Credits, err = marshal(s.config.Engine, s.credits); err != nil {
 		return err
 	}
-	if err := s.introduce(); err != nil {
+	m, err := s.knock(request)
+	if err != nil {
 		return err
 	}
 	s.start()
-	if err := s.conn.Send(request); err != nil {
-		return s.reason(err)
-	}
-	welcome, err := s.standInLine()
+	welcome, err := s.standInLine(m)
 	if err != nil {
 		return err
 	}
@@ -102,13 +132,9 @@ func (s *sending) greet() (err error) {
 	return nil
 }
 
-// standInLine waits until the receiver has a seat, and has connected, which may take both ends' time for it.
-func (s *sending) standInLine() (*wire.Welcome, error) {
+// standInLine waits until the receiver has a seat, given its first answer.
+func (s *sending) standInLine(m wire.Message) (welcome *wire.Welcome, err error) {
 	for {
-		m, err := s.receive(2 * s.timeouts.Handshake)
-		if err != nil {
-			return nil, err
-		}
 		switch m := m.(type) {
 		case *wire.Welcome:
 			return m, nil
@@ -118,6 +144,9 @@ func (s *sending) standInLine() (*wire.Welcome, error) {
 			}
 		default:
 			return nil, fmt.Errorf("it sent %q where \"welcome\" was due", wire.NameOf(m))
+		}
+		if m, err = s.receive(s.patienceForSeat()); err != nil {
+			return nil, err
 		}
 	}
 }

@@ -29,10 +29,11 @@ var errLine = errors.New("too many senders wait already: try again later, or sta
 
 // seats are the seats of a receiver.
 type seats struct {
-	mu   sync.Mutex
-	free int
-	held map[netip.Addr]int
-	line []*waiter // in the order in which they came
+	mu     sync.Mutex
+	free   int
+	places int // in line
+	held   map[netip.Addr]int
+	line   []*waiter // in the order in which they came
 }
 
 // waiter is a sender in line.
@@ -43,7 +44,9 @@ type waiter struct {
 	last  int           // the place that was written to it last
 }
 
-func newSeats(n int) *seats { return &seats{free: n, held: make(map[netip.Addr]int)} }
+func newSeats(n, places int) *seats {
+	return &seats{free: n, places: places, held: make(map[netip.Addr]int)}
+}
 
 // hosts are those that have seats.
 func (s *seats) hosts() []netip.Addr {
@@ -67,8 +70,8 @@ func (s *seats) enter(host netip.Addr) (*waiter, error) {
 			of++
 		}
 	}
-	if len(s.line) >= linePlaces || of >= linePerHost {
-		return nil, fmt.Errorf("%d of %d, %d of %d of one host: %w", len(s.line), linePlaces, of, linePerHost, errLine)
+	if len(s.line) >= s.places || of >= linePerHost {
+		return nil, fmt.Errorf("%d of %d, %d of %d of one host: %w", len(s.line), s.places, of, linePerHost, errLine)
 	}
 	s.line = append(s.line, w)
 	s.tell()

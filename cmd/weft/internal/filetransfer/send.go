@@ -19,6 +19,9 @@ type Sender struct {
 	Timeouts Timeouts
 	// Key is the key that the receiver has too, of at least [wire.MinKey] bytes; empty for none.
 	Key []byte
+	// Redial makes another connection to the receiver, which has closed one before it has answered: under a flood of connections
+	// those of honest senders give way too. Nil is never.
+	Redial func(context.Context) (net.Conn, error)
 	// Waiting is told this sender's place in line while all seats of the receiver are taken; nil for nobody.
 	Waiting func(place int)
 	// Progress is told each time bytes of a file were read, or were found to be there, and Finished what became of each file;

@@ -112,9 +112,10 @@ func (r *Receiver) Serve(ctx context.Context, listener net.Listener) error {
 	case seats == 0:
 		seats = DefaultSeats
 	}
-	s := &serving{Receiver: r}
+	atDoor, inLine := room(descriptors(), seats)
+	s := &serving{Receiver: r, door: door{places: atDoor}}
 	r.mu.Lock()
-	r.seats = newSeats(seats)
+	r.seats = newSeats(seats, inLine)
 	r.mu.Unlock()
 	s.ctx, s.stop = context.WithCancelCause(ctx)
 	defer s.stop(nil)

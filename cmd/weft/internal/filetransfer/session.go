@@ -79,13 +79,18 @@ func (s *session) listen() {
 	}
 }
 
+// errLost are causes that lie with the connection: another one may do.
+type errLost struct{ error }
+
+func (e *errLost) Unwrap() error { return e.error }
+
 // lost is the error of a session whose connection gave an error.
 func lost(err error) error {
 	switch {
 	case errors.Is(err, io.EOF):
-		return &errGone{errors.New("it closed the connection before the end")}
+		return &errGone{&errLost{errors.New("it closed the connection before the end")}}
 	case wire.Lost(err):
-		return &errGone{fmt.Errorf("the connection is lost: %w", err)}
+		return &errGone{&errLost{fmt.Errorf("the connection is lost: %w", err)}}
 	}
 	return err
 }
