@@ -121,6 +121,20 @@ func (p Path) attr(port uint8, gidIndex int, remote GID, lid uint16) (ahAttr, er
 	return a, nil
 }
 
+func (cfg *AHConfig) encode() (ahAttr, error) {
+	return cfg.Path.attr(cfg.Port, cfg.GIDIndex, cfg.RemoteGID, cfg.RemoteLID)
+}
+
+func (a *ahAttr) export() AHConfig {
+	return AHConfig{
+		Port: a.port, GIDIndex: int(a.gidIndex), RemoteGID: a.gid, RemoteLID: a.lid,
+		Path: Path{
+			ServiceLevel: a.serviceLevel, TrafficClass: a.trafficClass, FlowLabel: a.flowLabel, HopLimit: a.hopLimit,
+			StaticRate: Rate(a.staticRate), SrcPathBits: a.srcPathBits,
+		},
+	}
+}
+
 // CreateAH makes an address handle.
 //
 // Implements:
@@ -134,7 +148,7 @@ func (pd *PD) CreateAH(cfg AHConfig) (*AH, error) {
 	if cfg.RemoteGID.IsZero() && cfg.RemoteLID == 0 {
 		return nil, invalid("create address handle: neither a GID nor a LID")
 	}
-	attr, err := cfg.Path.attr(cfg.Port, cfg.GIDIndex, cfg.RemoteGID, cfg.RemoteLID)
+	attr, err := cfg.encode()
 	if err != nil {
 		return nil, err
 	}
@@ -174,7 +188,7 @@ func (c *Context) Resolve(cfg AHConfig) (mac [6]byte, vlan uint16, err error) {
 		return mac, 0, err
 	}
 	defer c.life.Exit()
-	attr, err := cfg.Path.attr(cfg.Port, cfg.GIDIndex, cfg.RemoteGID, cfg.RemoteLID)
+	attr, err := cfg.encode()
 	if err != nil {
 		return mac, 0, err
 	}

@@ -10,8 +10,7 @@ import (
 // QPAttrMask names attributes of a queue pair (enum ibv_qp_attr_mask).
 type QPAttrMask uint32
 
-// The attributes of queue pairs that this binding changes. Alternate paths and path migration, which only InfiniBand has,
-// are not among them.
+// The attributes of queue pairs that this binding changes.
 const (
 	AttrState           QPAttrMask = 1 << 0
 	AttrCurrentState    QPAttrMask = 1 << 1
@@ -27,9 +26,11 @@ const (
 	AttrRNRRetry        QPAttrMask = 1 << 11
 	AttrRQPSN           QPAttrMask = 1 << 12
 	AttrMaxRdAtomic     QPAttrMask = 1 << 13
+	AttrAltPath         QPAttrMask = 1 << 14 // with AltPKeyIndex and AltTimeout
 	AttrMinRNRTimer     QPAttrMask = 1 << 15
 	AttrSQPSN           QPAttrMask = 1 << 16
 	AttrMaxDestRdAtomic QPAttrMask = 1 << 17
+	AttrMigState        QPAttrMask = 1 << 18 // IBV_QP_PATH_MIG_STATE
 	AttrRemoteQPN       QPAttrMask = 1 << 20
 	AttrRateLimit       QPAttrMask = 1 << 25
 )
@@ -37,8 +38,8 @@ const (
 // attrNames are the fields of [QPAttr] by the bits of the mask.
 var attrNames = [...]string{
 	0: "State", 1: "CurrentState", 2: "SQDNotify", 3: "Access", 4: "PKeyIndex", 5: "Port", 6: "QKey", 7: "Path",
-	8: "PathMTU", 9: "Timeout", 10: "RetryCount", 11: "RNRRetry", 12: "RQPSN", 13: "MaxRdAtomic", 15: "MinRNRTimer",
-	16: "SQPSN", 17: "MaxDestRdAtomic", 20: "RemoteQPN", 25: "RateLimit",
+	8: "PathMTU", 9: "Timeout", 10: "RetryCount", 11: "RNRRetry", 12: "RQPSN", 13: "MaxRdAtomic", 14: "AltPath",
+	15: "MinRNRTimer", 16: "SQPSN", 17: "MaxDestRdAtomic", 18: "MigState", 20: "RemoteQPN", 25: "RateLimit",
 }
 
 // String lists the attributes by their names in [QPAttr].
@@ -77,14 +78,32 @@ type QPAttr struct {
 	MinRNRTimer     time.Duration
 	RemoteQPN       uint32
 	RateLimit       uint32 // kbit/s
+	AltPath         AHConfig
+	AltPKeyIndex    uint16        // of AltPath.Port
+	AltTimeout      time.Duration // 0 is for ever
+	MigState        MigState
 }
+
+// MigState is how far a queue pair is with its alternate path (enum ibv_mig_state).
+type MigState uint32
+
+// The states of path migration. The owner sets MigRearm when an alternate path is set, and MigMigrated to go over to it;
+// the device makes MigArmed of MigRearm when the peer is ready too, and reports [EventPathMigrated] when it went over by itself.
+const (
+	MigMigrated MigState = iota
+	MigRearm
+	MigArmed
+)
+
+func (s MigState) String() string { return name(s, "migrated", "rearm", "armed") }
 
 // qpAttr is struct weft_qp_attr.
 type qpAttr struct {
 	mask, state, pathMTU, qkey, rqPSN, sqPSN, remoteQPN, access       uint32
-	currentState, rateLimit                                           uint32
-	ah                                                                ahAttr
-	pkeyIndex                                                         uint16
+	currentState, rateLimit, migState                                 uint32
+	ah, altAH                                                         ahAttr
+	pkeyIndex, altPKeyIndex                                           uint16
+	altPort, altTimeout                                               uint8
 	maxRdAtomic, maxDestRdAtomic, minRNRTimer, timeout, retry, rnrTry uint8
 	port, sqdNotify, sqDraining                                       uint8
 	_                                                                 uint8
@@ -107,6 +126,7 @@ const (
 	udAlways = AttrCurrentState | AttrQKey
 	ucAlways = AttrCurrentState | AttrAccess
 	rcAlways = ucAlways | AttrMinRNRTimer
+	altPath  = AttrAltPath | AttrMigState
 )
 
 var steps = map[step]attrs{
@@ -122,23 +142,23 @@ var steps = map[step]attrs{
 
 	{UC, QPReset, QPInit}: {connInit, 0},
 	{UC, QPInit, QPInit}:  {0, connInit},
-	{UC, QPInit, QPRTR}:   {ucRTR, AttrAccess | AttrPKeyIndex},
-	{UC, QPRTR, QPRTS}:    {AttrSQPSN, ucAlways | AttrRateLimit},
-	{UC, QPRTS, QPRTS}:    {0, ucAlways | AttrRateLimit},
+	{UC, QPInit, QPRTR}:   {ucRTR, AttrAccess | AttrPKeyIndex | AttrAltPath},
+	{UC, QPRTR, QPRTS}:    {AttrSQPSN, ucAlways | AttrRateLimit | altPath},
+	{UC, QPRTS, QPRTS}:    {0, ucAlways | AttrRateLimit | altPath},
 	{UC, QPRTS, QPSQD}:    {0, AttrSQDNotify},
-	{UC, QPSQD, QPRTS}:    {0, ucAlways},
-	{UC, QPSQD, QPSQD}:    {0, AttrPath | AttrAccess | AttrPKeyIndex},
+	{UC, QPSQD, QPRTS}:    {0, ucAlways | altPath},
+	{UC, QPSQD, QPSQD}:    {0, AttrPath | AttrAccess | AttrPKeyIndex | altPath},
 	{UC, QPSQE, QPRTS}:    {0, ucAlways},
 
 	{RC, QPReset, QPInit}: {connInit, 0},
 	{RC, QPInit, QPInit}:  {0, connInit},
-	{RC, QPInit, QPRTR}:   {rcRTR, AttrAccess | AttrPKeyIndex},
-	{RC, QPRTR, QPRTS}:    {rcRTS, rcAlways | AttrRateLimit},
-	{RC, QPRTS, QPRTS}:    {0, rcAlways | AttrRateLimit},
+	{RC, QPInit, QPRTR}:   {rcRTR, AttrAccess | AttrPKeyIndex | AttrAltPath},
+	{RC, QPRTR, QPRTS}:    {rcRTS, rcAlways | AttrRateLimit | altPath},
+	{RC, QPRTS, QPRTS}:    {0, rcAlways | AttrRateLimit | altPath},
 	{RC, QPRTS, QPSQD}:    {0, AttrSQDNotify},
-	{RC, QPSQD, QPRTS}:    {0, rcAlways},
+	{RC, QPSQD, QPRTS}:    {0, rcAlways | altPath},
 	{RC, QPSQD, QPSQD}: {0, AttrPort | AttrPath | AttrTimeout | AttrRetryCount | AttrRNRRetry | AttrMaxRdAtomic |
-		AttrMaxDestRdAtomic | AttrAccess | AttrPKeyIndex | AttrMinRNRTimer},
+		AttrMaxDestRdAtomic | AttrAccess | AttrPKeyIndex | AttrMinRNRTimer | altPath},
 }
 
 // checkStep checks a change of state against the table; the error names the attribute.
@@ -208,6 +228,10 @@ func (a *QPAttr) encode(mask QPAttrMask) (raw qpAttr, err error) {
 		access: uint32(a.Access), currentState: uint32(a.CurrentState), rateLimit: a.RateLimit, pkeyIndex: a.PKeyIndex,
 		maxRdAtomic: a.MaxRdAtomic, maxDestRdAtomic: a.MaxDestRdAtomic, retry: a.RetryCount, rnrTry: a.RNRRetry,
 		port: a.Port, pathMTU: uint32(a.PathMTU.Code()), minRNRTimer: rnrTimerCode(a.MinRNRTimer),
+		migState: uint32(a.MigState), altPKeyIndex: a.AltPKeyIndex, altPort: a.AltPath.Port,
+	}
+	if a.AltTimeout != 0 {
+		raw.altTimeout = timeoutCode(a.AltTimeout)
 	}
 	if a.Timeout != 0 {
 		raw.timeout = timeoutCode(a.Timeout)
@@ -216,7 +240,10 @@ func (a *QPAttr) encode(mask QPAttrMask) (raw qpAttr, err error) {
 		raw.sqdNotify = 1
 	}
 	if has(AttrPath) {
-		raw.ah, err = a.Path.Path.attr(a.Path.Port, a.Path.GIDIndex, a.Path.RemoteGID, a.Path.RemoteLID)
+		raw.ah, err = a.Path.encode()
+	}
+	if has(AttrAltPath) && err == nil {
+		raw.altAH, err = a.AltPath.encode()
 	}
 	return raw, err
 }
@@ -245,13 +272,7 @@ func (raw *qpAttr) export() QPAttr {
 		QKey: raw.qkey, PathMTU: MTUFromCode(uint8(raw.pathMTU)), Timeout: timeoutOf(raw.timeout), RetryCount: raw.retry,
 		RNRRetry: raw.rnrTry, RQPSN: raw.rqPSN, SQPSN: raw.sqPSN, MaxRdAtomic: raw.maxRdAtomic,
 		MaxDestRdAtomic: raw.maxDestRdAtomic, MinRNRTimer: rnrTimeOf(raw.minRNRTimer), RemoteQPN: raw.remoteQPN,
-		RateLimit: raw.rateLimit,
-		Path: AHConfig{
-			Port: raw.ah.port, GIDIndex: int(raw.ah.gidIndex), RemoteGID: raw.ah.gid, RemoteLID: raw.ah.lid,
-			Path: Path{
-				ServiceLevel: raw.ah.serviceLevel, TrafficClass: raw.ah.trafficClass, FlowLabel: raw.ah.flowLabel,
-				HopLimit: raw.ah.hopLimit, StaticRate: Rate(raw.ah.staticRate), SrcPathBits: raw.ah.srcPathBits,
-			},
-		},
+		RateLimit: raw.rateLimit, Path: raw.ah.export(), AltPath: raw.altAH.export(), AltPKeyIndex: raw.altPKeyIndex,
+		AltTimeout: timeoutOf(raw.altTimeout), MigState: MigState(raw.migState),
 	}
 }

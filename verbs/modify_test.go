@@ -146,7 +146,7 @@ func TestNames(t *testing.T) {
 	require.Equal(t, "UC", verbs.UC.String())
 	require.Equal(t, "active", verbs.PortActive.String())
 	require.Equal(t, "with everything", verbs.AtomicGlobal.String())
-	require.Equal(t, "State, PathMTU, bit 14", (verbs.AttrState | verbs.AttrPathMTU | 1<<14).String())
+	require.Equal(t, "State, PathMTU, bit 19", (verbs.AttrState | verbs.AttrPathMTU | 1<<19).String())
 	require.Equal(t, "unknown", verbs.ForkUnknown.String())
 	require.Equal(t, "channel adapter", verbs.NodeCA.String())
 	require.True(t, verbs.QPTypes(1<<verbs.RC).Has(verbs.RC))

@@ -130,6 +130,14 @@ func TestFailureInAQueueWithTimestamps(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, 1, got)
 	require.Equal(t, verbs.WCFlushed, wcs[0].Status)
+	require.NoError(t, n.null.Complete(cq.Raw(), cgotest.Completion{ // a driver leaves anything in the other fields
+		ID: 9, Status: uint32(verbs.WCRemoteAccess), Opcode: 7, VendorErr: 3, ByteLen: 5, Imm: 6, QPN: qp.Num(), SrcQPN: 8,
+		Flags: uint32(verbs.WCWithImm), SLID: 9, SL: 1, DLIDPathBits: 2,
+	}))
+	got, err = cq.Poll(wcs[:])
+	require.NoError(t, err)
+	require.Equal(t, 1, got)
+	require.Equal(t, verbs.WC{ID: 9, Status: verbs.WCRemoteAccess, VendorErr: 3, QPN: qp.Num()}, wcs[0])
 }
 
 func TestTimestampsThatAreRefused(t *testing.T) {

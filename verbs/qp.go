@@ -48,6 +48,9 @@ type QPConfig struct {
 	// MaxInline is how many bytes a send is to take inline. No device tells its limit, so fewer are tried until it grants
 	// them: see [QP.Caps].
 	MaxInline int
+	// PKeyIndex is the place in the port's P_Key table of the partition that [QP.Init] and [QP.Activate] put it into
+	// ([Context.PKeyIndex]).
+	PKeyIndex uint16
 }
 
 // QPCaps is what the device granted.

@@ -1,6 +1,7 @@
 package verbs
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -66,11 +67,15 @@ func (qp *QP) Init(gid GIDEntry, access AccessFlags) (Endpoint, error) {
 		return Endpoint{}, err
 	}
 	port, err := qp.usePort(gid.Port)
+	if err == nil {
+		err = qp.checkPKey(&port)
+	}
 	if err != nil {
 		return Endpoint{}, err
 	}
 	err = qp.modify(QPInit, &qpAttr{
 		mask: uint32(AttrPKeyIndex | AttrPort | AttrAccess), port: gid.Port, access: uint32(access),
+		pkeyIndex: qp.cfg.PKeyIndex,
 	})
 	if err != nil {
 		return Endpoint{}, err
@@ -101,6 +106,26 @@ func (qp *QP) usePort(port uint8) (PortAttr, error) {
 	return attr, nil
 }
 
+// checkPKey checks that the port has the P_Key that the queue pair is to use.
+func (qp *QP) checkPKey(port *PortAttr) error {
+	if int(qp.cfg.PKeyIndex) >= max(port.PKeys, 1) {
+		return invalid("QP %d: PKeyIndex is %d, the port's table has %d", qp.num, qp.cfg.PKeyIndex, port.PKeys)
+	}
+	return nil
+}
+
+// AlternatePath is a second path to the same remote queue pair, which the device goes over to by itself when packets on the
+// first are lost (automatic path migration). Only InfiniBand has it. Both ends name one.
+type AlternatePath struct {
+	GID       GIDEntry // ours, of any port
+	RemoteGID GID
+	RemoteLID uint16
+	PKeyIndex uint16 // of the port's P_Key table
+	// Timeout is that of [ConnectConfig] on this path; 0 is 67 ms (code 14).
+	Timeout time.Duration
+	Path
+}
+
 // ConnectConfig says how a reliable connection behaves. The zero value has the defaults of each field.
 type ConnectConfig struct {
 	// Timeout is how long to wait for an acknowledgement before sending again; devices round it up to 4.096 µs times a
@@ -113,6 +138,8 @@ type ConnectConfig struct {
 	// MinRNRTimer is what this end asks a peer to wait before such a retry, rounded up to a time of the table in IBTA
 	// volume 1, 9.7.5.2.8; 0 is 0.64 ms.
 	MinRNRTimer time.Duration
+	// Alternate, if it is not nil, is armed with the connection: see [EventPathMigrated].
+	Alternate *AlternatePath
 	Path
 }
 
@@ -171,10 +198,42 @@ func (qp *QP) Connect(remote Endpoint, cfg ConnectConfig) error {
 		toRTS.retry, toRTS.rnrTry = orDefault(cfg.RetryCount, 6), orDefault(cfg.RNRRetry, 7)
 		toRTS.maxRdAtomic = min(clampUint8(qp.pd.ctx.attr.MaxQPInitRdAtom), remote.RdAtomic)
 	}
+	if cfg.Alternate != nil {
+		if err := qp.arm(cfg.Alternate, &toRTR, &toRTS); err != nil {
+			return err
+		}
+	}
 	if err := qp.modify(QPRTR, &toRTR); err != nil {
 		return err
 	}
 	return qp.modify(QPRTS, &toRTS)
+}
+
+// arm adds an alternate path to the last two steps of bring-up.
+func (qp *QP) arm(alt *AlternatePath, toRTR, toRTS *qpAttr) error {
+	port, err := qp.pd.ctx.QueryPort(alt.GID.Port)
+	switch {
+	case err != nil:
+		return err
+	case port.LinkLayer == LinkLayerEthernet:
+		return fmt.Errorf("verbs: QP %d: port %d of %s is Ethernet, which has no alternate paths: %w", qp.num, alt.GID.Port,
+			qp.pd.ctx.name, errors.ErrUnsupported)
+	case int(alt.PKeyIndex) >= max(port.PKeys, 1):
+		return invalid("alternate path: PKeyIndex is %d, the port's table has %d", alt.PKeyIndex, port.PKeys)
+	case alt.RemoteGID.IsZero() && alt.RemoteLID == 0:
+		return invalid("alternate path: neither a GID nor a LID")
+	case alt.Timeout < 0:
+		return invalid("alternate path: a negative time")
+	}
+	if toRTR.altAH, err = alt.Path.attr(alt.GID.Port, alt.GID.Index, alt.RemoteGID, alt.RemoteLID); err != nil {
+		return err
+	}
+	toRTR.mask |= uint32(AttrAltPath)
+	toRTR.altPort, toRTR.altPKeyIndex = alt.GID.Port, alt.PKeyIndex
+	toRTR.altTimeout = timeoutCode(orDefault(alt.Timeout, 67*time.Millisecond))
+	toRTS.mask |= uint32(AttrMigState)
+	toRTS.migState = uint32(MigRearm)
+	return nil
 }
 
 // Activate brings a new UD queue pair from reset to ready to send on the port, with a random PSN. Only senders that give
@@ -193,11 +252,15 @@ func (qp *QP) Activate(port uint8, qkey uint32) error {
 	if err := qp.expect("Activate", QPReset, UD); err != nil {
 		return err
 	}
-	if _, err := qp.usePort(port); err != nil {
+	attr, err := qp.usePort(port)
+	if err == nil {
+		err = qp.checkPKey(&attr)
+	}
+	if err != nil {
 		return err
 	}
 	mask := uint32(AttrPKeyIndex | AttrPort | AttrQKey)
-	if err := qp.modify(QPInit, &qpAttr{mask: mask, port: port, qkey: qkey}); err != nil {
+	if err := qp.modify(QPInit, &qpAttr{mask: mask, port: port, qkey: qkey, pkeyIndex: qp.cfg.PKeyIndex}); err != nil {
 		return err
 	}
 	if err := qp.modify(QPRTR, &qpAttr{}); err != nil {

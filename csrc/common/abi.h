@@ -230,8 +230,13 @@ struct weft_qp_attr {
     uint32_t access;
     uint32_t current_state;
     uint32_t rate_limit; /* kbit/s */
+    uint32_t mig_state;  /* enum ibv_mig_state */
     struct weft_ah_attr ah;
+    struct weft_ah_attr alt_ah;
     uint16_t pkey_index;
+    uint16_t alt_pkey_index;
+    uint8_t alt_port;
+    uint8_t alt_timeout;
     uint8_t max_rd_atomic;
     uint8_t max_dest_rd_atomic;
     uint8_t min_rnr_timer;

@@ -39,6 +39,9 @@ const uint8_t *weft_null_inlined(struct weft_null *n, uint32_t *size);
 /* The rate limit of a struct ibv_qp. */
 void weft_null_rate(void *qp, uint32_t *kbps, uint32_t *burst, uint16_t *packet);
 
+/* How many P_Keys each port has. */
+void weft_null_pkeys(struct weft_null *n, uint16_t count);
+
 /* Access flags that a registration refuses, with EOPNOTSUPP. */
 void weft_null_refuse_access(struct weft_null *n, uint32_t access);
 

@@ -41,6 +41,11 @@ static void null_change(struct ibv_qp_attr *to, const struct ibv_qp_attr *from, 
     NULL_CHANGE(IBV_QP_DEST_QPN, dest_qp_num);
     NULL_CHANGE(IBV_QP_RQ_PSN, rq_psn);
     NULL_CHANGE(IBV_QP_SQ_PSN, sq_psn);
+    NULL_CHANGE(IBV_QP_PATH_MIG_STATE, path_mig_state);
+    NULL_CHANGE(IBV_QP_ALT_PATH, alt_ah_attr);
+    NULL_CHANGE(IBV_QP_ALT_PATH, alt_pkey_index);
+    NULL_CHANGE(IBV_QP_ALT_PATH, alt_port_num);
+    NULL_CHANGE(IBV_QP_ALT_PATH, alt_timeout);
     NULL_CHANGE(IBV_QP_AV, ah_attr);
     NULL_CHANGE(IBV_QP_PATH_MTU, path_mtu);
     NULL_CHANGE(IBV_QP_TIMEOUT, timeout);

@@ -71,6 +71,12 @@ void weft_null_wall_clock(struct weft_null *n, uint64_t ns)
     n->wall_ns = ns;
 }
 
+void weft_null_pkeys(struct weft_null *n, uint16_t count)
+{
+    for (int i = 0; i < WEFT_NULL_PORTS; i++)
+        n->ports[i].pkey_tbl_len = count;
+}
+
 void weft_null_vendor(struct weft_null *n, uint32_t id)
 {
     n->attr.orig_attr.vendor_id = id;

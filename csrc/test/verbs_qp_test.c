@@ -215,6 +215,11 @@ static const struct weft_qp_attr change = {
     .retry_count = 105,
     .rnr_retry = 106,
     .port = 107,
+    .mig_state = IBV_MIG_ARMED,
+    .alt_ah = {.gid = {17}, .lid = 0xc002, .gid_index = 205, .port = 206},
+    .alt_pkey_index = 0x7002,
+    .alt_port = 108,
+    .alt_timeout = 109,
 };
 
 /* What the library must be given for it: whatever is not here stays 0. */
@@ -248,6 +253,14 @@ static struct ibv_qp_attr changed(void)
     want.retry_cnt = 105;
     want.rnr_retry = 106;
     want.port_num = 107;
+    want.path_mig_state = IBV_MIG_ARMED;
+    want.alt_ah_attr.grh.dgid.raw[0] = 17;
+    want.alt_ah_attr.grh.sgid_index = 205;
+    want.alt_ah_attr.dlid = 0xc002;
+    want.alt_ah_attr.port_num = 206;
+    want.alt_pkey_index = 0x7002;
+    want.alt_port_num = 108;
+    want.alt_timeout = 109;
     return want;
 }
 

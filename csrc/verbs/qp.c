@@ -144,6 +144,11 @@ int weft_qp_modify(struct weft_qp *qp, const struct weft_qp_attr *in)
     attr.cur_qp_state = (enum ibv_qp_state)in->current_state;
     attr.en_sqd_async_notify = in->sqd_notify;
     attr.rate_limit = in->rate_limit;
+    attr.path_mig_state = (enum ibv_mig_state)in->mig_state;
+    attr.alt_ah_attr = weft_ah_attr(&in->alt_ah);
+    attr.alt_pkey_index = in->alt_pkey_index;
+    attr.alt_port_num = in->alt_port;
+    attr.alt_timeout = in->alt_timeout;
     int rc = WEFT_CALL(WEFT_IBV(qp->qp)->ibv_modify_qp(qp->qp, &attr, (int)in->mask));
     if (rc == 0 && (in->mask & IBV_QP_STATE) != 0 && in->state == IBV_QPS_RESET)
         weft_qp_renew(qp);
@@ -179,6 +184,11 @@ int weft_qp_query(struct weft_qp *qp, uint32_t mask, struct weft_qp_attr *out)
         .port = attr.port_num,
         .sqd_notify = attr.en_sqd_async_notify,
         .sq_draining = attr.sq_draining,
+        .mig_state = attr.path_mig_state,
+        .alt_ah = weft_ah_attr_out(&attr.alt_ah_attr),
+        .alt_pkey_index = attr.alt_pkey_index,
+        .alt_port = attr.alt_port_num,
+        .alt_timeout = attr.alt_timeout,
     };
     return rc;
 }

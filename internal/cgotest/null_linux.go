@@ -104,6 +104,9 @@ func (n *Null) SetClock(ticks, khz uint64) {
 // SetWallClock sets the wall clock that completions are stamped with, in nanoseconds since 1970.
 func (n *Null) SetWallClock(ns uint64) { C.weft_null_wall_clock(n.n, C.uint64_t(ns)) }
 
+// SetPKeys sets how many P_Keys each port has.
+func (n *Null) SetPKeys(count uint16) { C.weft_null_pkeys(n.n, C.uint16_t(count)) }
+
 // SetVendor sets the identifier of the device's vendor.
 func (n *Null) SetVendor(id uint32) { C.weft_null_vendor(n.n, C.uint32_t(id)) }
 
