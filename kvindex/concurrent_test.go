@@ -141,6 +141,35 @@ func TestReadersBesideWriters(t *testing.T) {
 	}
 }
 
+// TestVerifyBesideWriters calls an index right that is being written to, whatever is replaced while it is walked.
+func TestVerifyBesideWriters(t *testing.T) {
+	random := newRandom(t)
+	for name, cfg := range shapes {
+		x := filled(t, 500, cfg)
+		var done atomic.Bool
+		var wg sync.WaitGroup
+		for range 2 {
+			r := rand.New(rand.NewPCG(random.Uint64(), 0))
+			wg.Go(func() {
+				for !done.Load() {
+					k := r.Uint64N(500_000)
+					x.Put(k, k)
+					x.Delete(r.Uint64N(500_000))
+				}
+			})
+		}
+		for range kvindex.Rounds(10) {
+			if err := x.Verify(); err != nil {
+				t.Errorf("%s: %v", name, err)
+				break
+			}
+		}
+		done.Store(true)
+		wg.Wait()
+		require.NoError(t, x.Verify())
+	}
+}
+
 // TestSnapshotsBesideWriters takes snapshots while writers run: each stays what it was, and holds every write that was
 // acknowledged before it and none that began after it.
 func TestSnapshotsBesideWriters(t *testing.T) {

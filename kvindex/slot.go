@@ -44,10 +44,24 @@ func (s *slot[V]) set(l *leaf[V]) {
 	atomic.StorePointer(&s.shown, n.leaf)
 }
 
-// attach gives the leaf a buffer. Whoever reads the slot knows of it before anybody can have written to it.
+// attach gives the leaf a buffer.
 func (s *slot[V]) attach(b *buffer[V]) {
-	atomic.StorePointer(&s.buffer, unsafe.Pointer(b))
-	s.load().buf.Store(b)
+	for _, store := range s.attaching(b) {
+		store()
+	}
+}
+
+// attaching returns the stores of attach, in order. The slot withdraws what it shows first: until it shows the leaf again,
+// everybody asks the leaf, which has the buffer before anybody can write to it. So no reader, whether it comes by the slot or
+// by the leaf, misses a write that has been acknowledged.
+func (s *slot[V]) attaching(b *buffer[V]) [4]func() {
+	l := s.load()
+	return [...]func(){
+		func() { atomic.StorePointer(&s.shown, nil) },
+		func() { l.buf.Store(b) },
+		func() { atomic.StorePointer(&s.buffer, unsafe.Pointer(b)) },
+		func() { atomic.StorePointer(&s.shown, unsafe.Pointer(l)) },
+	}
 }
 
 // load returns the leaf.

@@ -12,8 +12,46 @@ import (
 // tell is a buffered write that has been turned into one that is not finished.
 func (x *Index[V]) Verify() error {
 	v := verifier[V]{config: x.config, version: x.version.Load}
-	_, err := v.inner(x.tree(), whole, "root")
-	return err
+	if _, err := v.inner(x.tree(), whole, "root"); err != nil {
+		return err
+	}
+	return x.verifySlots()
+}
+
+// verifySlots checks that the slots of leaves repeat what their leaves have. A node's lock keeps its slots from changing, but
+// only as long as the node is part of the tree: what replaces it has some of its slots, and a lock of its own. So this goes
+// from node to node by their keys and not down the tree that another check has walked. It is the last one: ways down are right.
+func (x *Index[V]) verifySlots() error {
+	for k := uint64(0); ; {
+		var path []step[V]
+		locate(x.tree(), k, &path)
+		above := len(path) - 1
+		n := path[above].node
+		n.mu.Lock()
+		if n.retired {
+			n.mu.Unlock()
+			continue
+		}
+		err := n.repeated(k)
+		n.mu.Unlock()
+		b := boundsOf(path[:above]) // which are the node's as long as it is part of the tree
+		if err != nil || b.most == math.MaxUint64 {
+			return err
+		}
+		k = b.most + 1
+	}
+}
+
+// repeated checks a node's slots, at the key that led to it. The caller has its lock.
+func (n *inner[V]) repeated(k uint64) error {
+	for i := range n.count {
+		for j := range n.segs[i].leaves {
+			if !n.segs[i].leaves[j].repeats() {
+				return mismatch(fmt.Sprintf("node of key %d/%d/%d", k, i, j), "the slot says something else than the leaf")
+			}
+		}
+	}
+	return nil
 }
 
 // bounds are the least and the greatest key of a range.
@@ -76,21 +114,7 @@ func (v verifier[V]) inner(n *inner[V], b bounds, at string) (height int, err er
 		}
 		height = h
 	}
-	return height + 1, v.slots(n, at)
-}
-
-// slots checks that the slots of leaves repeat what their leaves have. Nobody changes them meanwhile.
-func (v verifier[V]) slots(n *inner[V], at string) error {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	for i := range n.count {
-		for j := range n.segs[i].leaves {
-			if !n.segs[i].leaves[j].repeats() {
-				return mismatch(fmt.Sprintf("%s/%d/%d", at, i, j), "the slot says something else than the leaf")
-			}
-		}
-	}
-	return nil
+	return height + 1, nil
 }
 
 // segment checks one segment; first tells that its first child also takes keys below its pivot.

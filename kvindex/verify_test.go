@@ -158,3 +158,29 @@ func TestVerifyFindsEveryFlip(t *testing.T) {
 	require.NoError(t, x.Verify())
 	require.Greater(t, len(reported), 100)
 }
+
+// TestVerifyOfReplacedNodes has a walk that comes to a node which has been replaced, by one that shares its slots and is just
+// changing one of them: that is no fault.
+func TestVerifyOfReplacedNodes(t *testing.T) {
+	x, err := New[uint64](Config{LeafEpsilon: 1, InnerEpsilon: 1, LeafCapacity: 4, NodeSegments: 7, BufferCapacity: 1})
+	require.NoError(t, err)
+	for k := range uint64(20) {
+		x.Put(k*1000, k)
+	}
+	was := x.root.Load()
+	shared := was.segs[0].leaves
+	for k := uint64(19_001); x.root.Load() == was; k++ { // splits in the last segment replace the node
+		x.Put(k, k)
+	}
+	now := x.root.Load()
+	require.True(t, was.retired && &now.segs[0].leaves[0] == &shared[0], "a segment is shared")
+	now.mu.Lock()
+	v := verifier[uint64]{config: x.config, version: x.version.Load}
+	shown := shared[0].shown
+	shared[0].shown = nil
+	_, err = v.inner(was, whole, "root")
+	shared[0].shown = shown
+	now.mu.Unlock()
+	require.NoError(t, err)
+	require.NoError(t, x.Verify())
+}
