@@ -102,10 +102,9 @@ func (a *deviceAttr) export() DeviceAttr {
 
 // ExtendedAttr is what newer drivers tell beyond [DeviceAttr].
 type ExtendedAttr struct {
-	// ODP tells whether memory can be registered without being pinned, and by transport which operations may use it
-	// (enum ibv_odp_general_caps, enum ibv_odp_transport_cap_bits).
-	ODP                 uint64
-	ODPRC, ODPUC, ODPUD uint32
+	// ODP tells whether memory can be registered without being pinned, and by transport which operations may use it.
+	ODP                 ODPCaps
+	ODPRC, ODPUC, ODPUD ODPOps
 	// TimestampMask is the bits of the device's counter that completions carry as their timestamp; 0 without timestamps.
 	TimestampMask uint64
 	// CoreClockKHz is how many ticks of that counter are a millisecond; 0 where the driver does not tell.
@@ -120,6 +119,28 @@ type ExtendedAttr struct {
 	// Sizes of atomics towards PCI (enum ibv_pci_atomic_op_size).
 	PCIFetchAdd, PCISwap, PCICompareSwap uint32
 }
+
+// ODPCaps is what a device can do on demand (enum ibv_odp_general_caps).
+type ODPCaps uint64
+
+// On-demand paging: of regions ([AccessOnDemand]), and of the whole address space ([PD.RegImplicit]).
+const (
+	ODPSupport ODPCaps = 1 << iota
+	ODPImplicit
+)
+
+// ODPOps are operations that may use memory which is not pinned (enum ibv_odp_transport_cap_bits).
+type ODPOps uint32
+
+// The operations of a transport on such memory, local or, for writes, reads and atomics, remote.
+const (
+	ODPSend ODPOps = 1 << iota
+	ODPRecv
+	ODPWrite
+	ODPRead
+	ODPAtomic
+	ODPSRQRecv
+)
 
 // QPTypes is a set of transports.
 type QPTypes uint32
@@ -156,7 +177,7 @@ func (c *Context) QueryExtended() (ExtendedAttr, error) {
 		return ExtendedAttr{}, fmt.Errorf("%s: %w", c.name, err)
 	}
 	return ExtendedAttr{
-		ODP: a.odp, ODPRC: a.odpRC, ODPUC: a.odpUC, ODPUD: a.odpUD, TimestampMask: a.timestampMask,
+		ODP: ODPCaps(a.odp), ODPRC: ODPOps(a.odpRC), ODPUC: ODPOps(a.odpUC), ODPUD: ODPOps(a.odpUD), TimestampMask: a.timestampMask,
 		CoreClockKHz: a.coreClockKHz, Flags: a.flags, MaxModerationCount: int(a.maxModerationCount),
 		MaxModerationPeriod: time.Duration(a.maxModerationPeriod) * time.Microsecond,
 		RateLimitMin:        int(a.rateLimitMin), RateLimitMax: int(a.rateLimitMax), RateLimitTypes: QPTypes(a.rateTypes),

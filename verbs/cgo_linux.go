@@ -204,6 +204,22 @@ func cAllocPD(ctx unsafe.Pointer) (unsafe.Pointer, error) {
 	return unsafe.Pointer(pd), errno("ibv_alloc_pd", rc)
 }
 
+func cAllocTD(ctx unsafe.Pointer) (unsafe.Pointer, error) {
+	var td *C.struct_ibv_td
+	rc := C.weft_td_alloc((*C.struct_ibv_context)(ctx), &td)
+	return unsafe.Pointer(td), errno("ibv_alloc_td", rc)
+}
+
+func cDeallocTD(td unsafe.Pointer) error {
+	return errno("ibv_dealloc_td", C.weft_td_dealloc((*C.struct_ibv_td)(td)))
+}
+
+func cAllocParent(pd, td unsafe.Pointer) (unsafe.Pointer, error) {
+	var parent *C.struct_ibv_pd
+	rc := C.weft_pd_alloc_parent((*C.struct_ibv_pd)(pd), (*C.struct_ibv_td)(td), &parent)
+	return unsafe.Pointer(parent), errno("ibv_alloc_parent_domain", rc)
+}
+
 func cImportPD(ctx unsafe.Pointer, handle uint32) (unsafe.Pointer, error) {
 	var pd *C.struct_ibv_pd
 	rc := C.weft_pd_import((*C.struct_ibv_context)(ctx), C.uint32_t(handle), &pd)

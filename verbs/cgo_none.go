@@ -112,6 +112,9 @@ func cTemplateCrossings(unsafe.Pointer) uint64                                  
 func dupCloseOnExec(int) (int, error)                                               { return 0, errNone }
 func cQueryGID(unsafe.Pointer, uint32, uint32) (gidEntry, error)                    { return gidEntry{}, errNone }
 func cResolve(unsafe.Pointer, *ahAttr, *[6]byte) (uint16, error)                    { return 0, errNone }
+func cAllocTD(unsafe.Pointer) (unsafe.Pointer, error)                               { return nil, errNone }
+func cDeallocTD(unsafe.Pointer) error                                               { return errNone }
+func cAllocParent(_, _ unsafe.Pointer) (unsafe.Pointer, error)                      { return nil, errNone }
 func cLibraryPath() string                                                          { return "" }
 func load() error                                                                   { return errNone }
 func cFreeQP(unsafe.Pointer)                                                        {}

@@ -54,10 +54,12 @@ type CQConfig struct {
 	// Timestamps are the times that the device keeps of each completion, for [CQ.PollTimes]. Where it has no such time, making
 	// the queue fails.
 	Timestamps CQTimestamps
+	// Domain puts the queue into the thread domain of a [PD.ParentDomain].
+	Domain *PD
 }
 
 // extended tells whether the queue takes ibv_create_cq_ex.
-func (cfg *CQConfig) extended() bool { return cfg.Timestamps != 0 }
+func (cfg *CQConfig) extended() bool { return cfg.Timestamps != 0 || cfg.Domain != nil }
 
 func (cfg CQConfig) validate(c *Context) error {
 	switch limit := c.attr.MaxCQE; {
@@ -71,8 +73,12 @@ func (cfg CQConfig) validate(c *Context) error {
 		return invalid("create completion queue: Vector is %d, %s has %d", cfg.Vector, c.name, c.Vectors())
 	case cfg.Timestamps&^(TimestampTicks|TimestampWall) != 0:
 		return invalid("create completion queue: unknown timestamps %#x", uint32(cfg.Timestamps))
+	case cfg.Domain != nil && cfg.Domain.ctx != c:
+		return foreign("create completion queue", "Domain", cfg.Domain.ctx, c)
+	case cfg.Domain != nil && cfg.Domain.threads == nil:
+		return invalid("create completion queue: Domain is no parent domain: make it with PD.ParentDomain")
 	case cfg.extended():
-		return c.sound("completion queues with timestamps", soundPolling)
+		return c.sound("completion queues with timestamps or a thread domain", soundPolling)
 	}
 	return nil
 }
@@ -103,11 +109,20 @@ func (c *Context) CreateCQ(cfg CQConfig) (*CQ, error) {
 		defer cfg.Channel.life.Exit()
 		parent, shared = &cfg.Channel.life, cfg.Channel.ptr
 	}
+	var domain unsafe.Pointer
+	var domainLife *life.Object
+	if cfg.Domain != nil {
+		if err := cfg.Domain.life.Enter(); err != nil {
+			return nil, err
+		}
+		defer cfg.Domain.life.Exit()
+		domain, domainLife = cfg.Domain.ptr, &cfg.Domain.life
+	}
 	var fd int
 	var err error
 	if cfg.extended() {
 		cq.extended, cq.timestamps = true, cfg.Timestamps
-		cq.ptr, cq.depth, fd, err = cCreateCQEx(c.ptr, shared, nil, &cfg)
+		cq.ptr, cq.depth, fd, err = cCreateCQEx(c.ptr, shared, domain, &cfg)
 	} else {
 		cq.ptr, cq.depth, fd, err = cCreateCQ(c.ptr, shared, cfg.Depth, cfg.Vector, cfg.Events)
 	}
@@ -120,7 +135,7 @@ func (c *Context) CreateCQ(cfg CQConfig) (*CQ, error) {
 		cq.events, err = newWaiter(fd, &cq.life)
 	}
 	if err == nil {
-		err = cq.life.Init("completion queue", parent, cq.destroy)
+		err = cq.life.Init("completion queue", parent, cq.destroy, domainLife)
 	}
 	if err != nil {
 		return nil, closeAfter(err, cq.destroy)

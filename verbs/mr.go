@@ -124,6 +124,11 @@ func (pd *PD) makeMR(mr *MR, reg func(AccessFlags) (cMR, error)) error {
 	if err := pd.checkReg(mr.length, mr.access); err != nil {
 		return err
 	}
+	if mr.access&AccessOnDemand != 0 {
+		if err := pd.ctx.checkODP(mr.length); err != nil {
+			return err
+		}
+	}
 	refused := &pd.ctx.noRelaxedOrdering
 	if refused.Load() {
 		mr.access &^= AccessRelaxedOrdering
@@ -156,7 +161,7 @@ func (pd *PD) checkReg(length uint64, access AccessFlags) error {
 	switch limit := pd.ctx.attr.MaxMRSize; {
 	case length == 0:
 		return invalid("register memory: no bytes")
-	case length > limit:
+	case length > limit && length != everything:
 		return invalid("register %d bytes: %s takes at most %d in one region; register parts", length, pd.ctx.name, limit)
 	case access&^accessAll != 0:
 		return invalid("register memory: unknown access flags %#x", uint32(access&^accessAll))

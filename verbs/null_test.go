@@ -104,7 +104,7 @@ func TestNullDeviceAttributes(t *testing.T) {
 	require.Equal(t, -1, n.ctx.FD())
 	extended, err := n.ctx.QueryExtended()
 	require.NoError(t, err)
-	require.Equal(t, uint64(1), extended.ODP)
+	require.Equal(t, verbs.ODPSupport, extended.ODP)
 	require.Equal(t, uint64(math.MaxUint64), extended.TimestampMask)
 	port, err := n.ctx.QueryPort(2)
 	require.NoError(t, err)

@@ -13,6 +13,8 @@ type PD struct {
 	ptr  unsafe.Pointer // struct ibv_pd *
 	free func(unsafe.Pointer) error
 
+	threads *ThreadDomain // of a parent domain; nil otherwise
+
 	handle uint32 // the kernel's
 }
 

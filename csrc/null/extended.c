@@ -100,5 +100,6 @@ static struct ibv_cq_ex *null_create_cq_ex(struct ibv_context *context, struct i
     if (cq == NULL)
         return NULL;
     null_extend_cq(null_cq(cq), attr->wc_flags);
+    null_cq(cq)->domain = (attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_PD) != 0 ? attr->parent_domain : NULL;
     return &null_cq(cq)->ex;
 }

@@ -14,6 +14,34 @@ static int null_dealloc_pd(struct ibv_pd *pd)
     return null_free(pd->context, pd);
 }
 
+static struct ibv_td *null_alloc_td(struct ibv_context *context, struct ibv_td_init_attr *attr)
+{
+    NULL_POINTER(context, alloc_td);
+    if (attr->comp_mask != 0)
+        return null_fail(EINVAL);
+    struct ibv_td *td = null_make(context, sizeof(*td));
+    if (td != NULL)
+        td->context = context;
+    return td;
+}
+
+static int null_dealloc_td(struct ibv_td *td)
+{
+    NULL_RESULT(td->context, dealloc_td);
+    return null_free(td->context, td);
+}
+
+static struct ibv_pd *null_alloc_parent_domain(struct ibv_context *context, struct ibv_parent_domain_init_attr *attr)
+{
+    NULL_POINTER(context, alloc_parent_domain);
+    if (attr->pd == NULL || attr->td == NULL || attr->comp_mask != 0)
+        return null_fail(EINVAL);
+    struct ibv_pd *pd = null_make(context, sizeof(*pd));
+    if (pd != NULL)
+        pd->context = context;
+    return pd;
+}
+
 static struct ibv_pd *null_import_pd(struct ibv_context *context, uint32_t handle)
 {
     (void)handle;
@@ -32,8 +60,11 @@ static struct ibv_mr *null_mr(struct ibv_pd *pd, void *addr, size_t length, unsi
     struct weft_null *n = null_of(pd->context);
     if ((access & n->refused_access) != 0)
         return null_fail(EOPNOTSUPP);
-    if (length > n->attr.orig_attr.max_mr_size)
+    if (length > n->attr.orig_attr.max_mr_size && length != SIZE_MAX) /* that is the whole address space */
         return null_fail(EINVAL);
+    n->registered.addr = (uint64_t)(uintptr_t)addr;
+    n->registered.length = length;
+    n->registered.access = access;
     struct ibv_mr *mr = null_make(pd->context, sizeof(*mr));
     if (mr != NULL)
         *mr = (struct ibv_mr){.context = pd->context, .pd = pd, .addr = addr, .length = length};

@@ -20,6 +20,9 @@
     F(modify_cq)         \
     F(rate_limit)        \
     F(create_cq_ex)      \
+    F(alloc_td)          \
+    F(dealloc_td)        \
+    F(alloc_parent_domain) \
     F(start_poll)        \
     F(next_poll)         \
     F(end_poll)          \
@@ -70,6 +73,10 @@ struct weft_null {
         int armed;
         uint32_t after, status, vendor_err;
     } send;
+    struct {
+        uint64_t addr, length;
+        uint32_t access;
+    } registered; /* the last region */
     int hold;
     uint8_t inlined[4096]; /* the bytes of the last post that began with an inline send */
     uint32_t num_inlined;
@@ -372,6 +379,9 @@ struct weft_null *weft_null_open(void)
     n->extended.alloc_null_mr = null_alloc_null_mr;
     n->extended.modify_cq = null_modify_cq;
     n->extended.create_cq_ex = null_create_cq_ex;
+    n->extended.alloc_td = null_alloc_td;
+    n->extended.dealloc_td = null_dealloc_td;
+    n->extended.alloc_parent_domain = null_alloc_parent_domain;
     n->extended.modify_qp_rate_limit = null_rate_limit;
     struct ibv_context *context = &n->extended.context;
     context->device = &n->device;

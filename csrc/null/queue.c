@@ -13,6 +13,7 @@ struct null_cq {
         struct ibv_cq_ex ex; /* where wc_flags is not 0 */
     };
     uint64_t wc_flags;
+    const struct ibv_pd *domain;
     const struct null_cqe *read;      /* between start_poll and end_poll */
     uint32_t armed, head, tail, mask; /* armed: 1 for any completion, 2 for solicited ones */
     struct null_cqe *entries;

@@ -77,6 +77,18 @@ void weft_null_pkeys(struct weft_null *n, uint16_t count)
         n->ports[i].pkey_tbl_len = count;
 }
 
+void weft_null_registered(struct weft_null *n, uint64_t *addr, uint64_t *length, uint32_t *access)
+{
+    *addr = n->registered.addr;
+    *length = n->registered.length;
+    *access = n->registered.access;
+}
+
+int weft_null_in_domain(void *cq, void *pd)
+{
+    return null_cq(cq)->domain == pd;
+}
+
 void weft_null_vendor(struct weft_null *n, uint32_t id)
 {
     n->attr.orig_attr.vendor_id = id;

@@ -6,6 +6,34 @@ int weft_pd_alloc(struct ibv_context *context, struct ibv_pd **pd)
     return *pd != NULL ? 0 : weft_errno();
 }
 
+int weft_td_alloc(struct ibv_context *context, struct ibv_td **td)
+{
+    struct verbs_context *extended = WEFT_EXTENDED(context, alloc_td);
+    struct ibv_td_init_attr attr = {.comp_mask = 0};
+    errno = 0;
+    if (extended == NULL)
+        return EOPNOTSUPP;
+    *td = extended->alloc_td(context, &attr);
+    return *td != NULL ? 0 : weft_errno();
+}
+
+int weft_td_dealloc(struct ibv_td *td)
+{
+    struct verbs_context *extended = WEFT_EXTENDED(td->context, dealloc_td);
+    return extended == NULL ? EOPNOTSUPP : WEFT_CALL(extended->dealloc_td(td));
+}
+
+int weft_pd_alloc_parent(struct ibv_pd *pd, struct ibv_td *td, struct ibv_pd **parent)
+{
+    struct verbs_context *extended = WEFT_EXTENDED(pd->context, alloc_parent_domain);
+    struct ibv_parent_domain_init_attr attr = {.pd = pd, .td = td};
+    errno = 0;
+    if (extended == NULL)
+        return EOPNOTSUPP;
+    *parent = extended->alloc_parent_domain(pd->context, &attr);
+    return *parent != NULL ? 0 : weft_errno();
+}
+
 int weft_pd_import(struct ibv_context *context, uint32_t handle, struct ibv_pd **pd)
 {
     errno = 0;

@@ -15,6 +15,7 @@
 struct ibv_device;
 struct ibv_context;
 struct ibv_pd;
+struct ibv_td;
 struct ibv_mr;
 struct ibv_mw;
 struct ibv_ah;
@@ -73,6 +74,9 @@ void weft_context_ack_event(struct ibv_context *context, const struct weft_async
 
 /* Memory (memory.c). */
 int weft_pd_alloc(struct ibv_context *context, struct ibv_pd **pd);
+int weft_td_alloc(struct ibv_context *context, struct ibv_td **td);
+int weft_td_dealloc(struct ibv_td *td);
+int weft_pd_alloc_parent(struct ibv_pd *pd, struct ibv_td *td, struct ibv_pd **parent);
 int weft_pd_import(struct ibv_context *context, uint32_t handle, struct ibv_pd **pd);
 void weft_pd_unimport(struct ibv_pd *pd);
 uint32_t weft_pd_handle(struct ibv_pd *pd);

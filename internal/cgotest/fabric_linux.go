@@ -56,7 +56,9 @@ func SetInfoMode(info unsafe.Pointer, mode uint64) { C.weft_test_set_mode(info, 
 func SetInfoMRMode(info unsafe.Pointer, mode uint32) { C.weft_test_set_mr_mode(info, C.int(mode)) }
 
 // RefuseClose has the next fi_close of a struct fid fail, with nothing freed.
-func RefuseClose(fid unsafe.Pointer, errno syscall.Errno) { C.weft_test_refuse_close(fid, -C.int(errno)) }
+func RefuseClose(fid unsafe.Pointer, errno syscall.Errno) {
+	C.weft_test_refuse_close(fid, -C.int(errno))
+}
 
 // Writes are writes with data by libfabric's own calls from C, on objects of the binding's: struct fid_ep, fid_cq and fid_mr.
 type Writes struct {

@@ -107,6 +107,17 @@ func (n *Null) SetWallClock(ns uint64) { C.weft_null_wall_clock(n.n, C.uint64_t(
 // SetPKeys sets how many P_Keys each port has.
 func (n *Null) SetPKeys(count uint16) { C.weft_null_pkeys(n.n, C.uint16_t(count)) }
 
+// Registered is the last region that was registered.
+func (n *Null) Registered() (addr, length uint64, access uint32) {
+	var a, l C.uint64_t
+	var f C.uint32_t
+	C.weft_null_registered(n.n, &a, &l, &f)
+	return uint64(a), uint64(l), uint32(f)
+}
+
+// InDomain tells whether a struct ibv_cq was made in a parent domain, a struct ibv_pd.
+func (n *Null) InDomain(cq, pd unsafe.Pointer) bool { return C.weft_null_in_domain(cq, pd) != 0 }
+
 // SetVendor sets the identifier of the device's vendor.
 func (n *Null) SetVendor(id uint32) { C.weft_null_vendor(n.n, C.uint32_t(id)) }
 
