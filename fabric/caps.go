@@ -85,7 +85,7 @@ type Flags uint64
 const (
 	FlagMultiRecv        Flags = 1 << 16 // a receive: takes messages until less than [EndpointConfig].MinMultiRecv is left
 	FlagRemoteCQData     Flags = 1 << 17 // Data goes into a completion at the target
-	FlagMore             Flags = 1 << 18 // more follows at once: the provider may wait with this
+	FlagMore             Flags = 1 << 18 // more follows in this post: the provider may wait with this. The last one never has it
 	FlagPeek             Flags = 1 << 19 // a tagged receive: only look whether there is such a message
 	FlagFence            Flags = 1 << 21 // not before what was posted to that peer earlier has ended
 	FlagCompletion       Flags = 1 << 24 // give a completion, where the endpoint is Selective or with FlagInject

@@ -67,6 +67,7 @@ type setting struct {
 	hints func(*fabric.Hints)
 	cq    fabric.CQConfig
 	ep    func(*side, *fabric.EndpointConfig)
+	info func(*fabric.Info)
 	// contexts has the shim treat the provider as one that keeps notes in the context of an operation.
 	contexts bool
 }
@@ -81,6 +82,9 @@ func open(t testing.TB, provider string, s setting) *side {
 	infos, err := fabric.GetInfo(hints)
 	require.NoError(t, err)
 	x := &side{t: t, info: infos[0]}
+	if s.info != nil {
+		s.info(x.info)
+	}
 	if s.contexts {
 		askForContexts(t, x.info)
 	}

@@ -184,18 +184,18 @@ static ssize_t weft_fi_do_any_atomic(struct weft_fi_ep *ep, uint32_t kind, const
 }
 
 static int weft_fi_post_atomic(struct weft_fi_ep *ep, uint32_t kind, const struct weft_fi_atomic *op,
-                               struct weft_fi_operands *o)
+                               struct weft_fi_operands *o, int more)
 {
-    uint64_t flags = op->flags;
+    uint64_t flags = more ? op->flags : op->flags & ~FI_MORE; /* as in post.c */
     void *context;
     int rc = weft_fi_context(ep, WEFT_FI_TX, op->id, &flags, &context);
     if (rc != 0)
         return rc;
     ssize_t done = weft_fi_do_any_atomic(ep, kind, op, o, flags, context);
-    if (done == -FI_EAGAIN) {
+    if (done == -FI_EAGAIN)
         weft_fi_progress(ep);
-        done = weft_fi_do_any_atomic(ep, kind, op, o, flags, context);
-    }
+    if (done == -FI_EAGAIN || (done != 0 && (flags & FI_MORE) != 0))
+        done = weft_fi_do_any_atomic(ep, kind, op, o, flags & ~FI_MORE, context);
     if (done != 0)
         weft_fi_context_unused(ep, flags, context);
     return weft_fi_result(done);
@@ -233,7 +233,7 @@ int weft_fi_post_atomics(weft_fi_number number, uint32_t kind, const struct weft
     int rc = -(int)weft_fi_check_atomics(ep, kind, ops, n, segs, num_seg, accepted);
     for (uint32_t i = 0; i < n && rc == 0; i++) {
         weft_fi_check_atomic(ep, kind, &ops[i], segs, num_seg, &operands);
-        rc = weft_fi_post_atomic(ep, kind, &ops[i], &operands);
+        rc = weft_fi_post_atomic(ep, kind, &ops[i], &operands, i + 1 < n);
         *accepted += rc == 0;
         segs += ops[i].num_seg * weft_fi_atomic_lists(kind);
         num_seg -= ops[i].num_seg * weft_fi_atomic_lists(kind);

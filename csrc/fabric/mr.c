@@ -140,6 +140,12 @@ static int weft_fi_mr_made(struct weft_fi_domain *d, struct fid_mr *made, struct
     return 0;
 }
 
+/* Where a region begins. Of a dma-buf, addr is where the whole of it is mapped. */
+static uint64_t weft_fi_region_start(const struct weft_fi_mr_attr *attr)
+{
+    return attr->fd >= 0 ? attr->addr + attr->offset : attr->addr;
+}
+
 int weft_fi_mr_reg(struct weft_fi_domain *d, struct weft_fi_mr_attr *attr, struct weft_fi_mr **out)
 {
     struct fid_mr *made;
@@ -148,9 +154,7 @@ int weft_fi_mr_reg(struct weft_fi_domain *d, struct weft_fi_mr_attr *attr, struc
         rc = weft_fi_mr_made(d, made, out);
     if (rc != 0)
         return rc;
-    /* Of a dma-buf, addr is where the whole of it is mapped, and the region begins at the offset. */
-    uint64_t first = attr->fd >= 0 ? attr->addr + attr->offset : attr->addr;
-    rc = weft_fi_region_add(d, first, attr->length, fi_mr_desc(made), &(*out)->lkey);
+    rc = weft_fi_region_add(d, weft_fi_region_start(attr), attr->length, fi_mr_desc(made), &(*out)->lkey);
     if (rc != 0) {
         fi_close(&made->fid);
         free(*out);

@@ -218,6 +218,8 @@ static int weft_fi_context(struct weft_fi_ep *ep, enum weft_fi_side side, uint64
         *flags |= FI_COMPLETION;
     uint32_t what = (hidden ? WEFT_FI_HIDDEN : 0) | ((*flags & FI_MULTI_RECV) != 0 ? WEFT_FI_MANY : 0);
     *context = weft_fi_slot_take(ep->domain, ep, id, what);
+    if (__atomic_load_n(&ep->domain->slots, __ATOMIC_RELAXED) == NULL)
+        *flags &= ~FI_MORE; /* there may be no memory for the next operation's */
     return *context != NULL ? 0 : ENOMEM;
 }
 
@@ -242,24 +244,29 @@ static void weft_fi_progress(struct weft_fi_ep *ep)
         fi_cntr_read(ep->counters[i]);
 }
 
-/* What comes of an operation that the provider did not take: where its queue is full it is tried once more. */
+/*
+ * What comes of an operation that the provider did not take: where its queue is full it is tried once more. What was
+ * taken before it may wait for its doorbell (FI_MORE); so the last that the provider hears of a batch never has that
+ * flag, and an operation that was refused with it is tried without.
+ */
 static __attribute__((noinline)) int weft_fi_post_again(struct weft_fi_ep *ep, enum weft_fi_kind kind,
                                                         const struct weft_fi_op *op, struct weft_fi_list *list,
                                                         uint64_t flags, void *context, ssize_t done)
 {
-    if (done == -FI_EAGAIN) {
+    if (done == -FI_EAGAIN)
         weft_fi_progress(ep);
-        done = weft_fi_do(ep, kind, op, list, flags, context);
-    }
+    if (done == -FI_EAGAIN || (flags & FI_MORE) != 0)
+        done = weft_fi_do(ep, kind, op, list, flags & ~FI_MORE, context);
     if (done != 0)
         weft_fi_context_unused(ep, flags, context);
     return weft_fi_result(done);
 }
 
+/* Posts one; more says whether the same call posts another one after it, without which there is no FI_MORE. */
 WEFT_INLINE int weft_fi_post_one(struct weft_fi_ep *ep, enum weft_fi_kind kind, const struct weft_fi_op *op,
-                                 struct weft_fi_list *list)
+                                 struct weft_fi_list *list, int more)
 {
-    uint64_t flags = op->flags;
+    uint64_t flags = more ? op->flags : op->flags & ~FI_MORE;
     void *context = (void *)(uintptr_t)op->id;
     if (WEFT_RARELY(weft_fi_has_slots(ep->domain))) {
         int rc = weft_fi_context(ep, weft_fi_rules[kind].side, op->id, &flags, &context);
@@ -363,7 +370,7 @@ WEFT_INLINE int weft_fi_post_run(struct weft_fi_ep *ep, enum weft_fi_kind kind, 
         } else {
             weft_fi_gather(ep->domain, segs, ops[i].num_seg, 1, &list);
         }
-        rc = weft_fi_post_one(ep, kind, &ops[i], &list);
+        rc = weft_fi_post_one(ep, kind, &ops[i], &list, i + 1 < n);
         if (WEFT_RARELY(rc != 0))
             break;
     }
@@ -436,7 +443,7 @@ WEFT_INLINE int weft_fi_do_post(struct weft_fi_ep *ep, enum weft_fi_kind kind, c
         if (bad != 0 || num_seg != ops->num_seg)
             return bad != 0 ? -(int)bad : -WEFT_FI_BAD_SEG_LIST;
     }
-    int rc = weft_fi_post_one(ep, kind, ops, &list);
+    int rc = weft_fi_post_one(ep, kind, ops, &list, 0);
     *accepted = rc == 0;
     return rc;
 }

@@ -95,7 +95,9 @@ static int weft_fi_post_patches(struct weft_fi_template *t, const struct weft_fi
         struct weft_fi_prepared *p = &t->prepared[patches[i].index];
         weft_fi_patched(p, &patches[i], &list);
         p->op.remote_addr = patches[i].remote_addr;
-        rc = weft_fi_post_one(p->ep, p->kind, &p->op, &list);
+        /* the doorbell of one endpoint's operations is not rung by another's */
+        int more = i + 1 < n && t->prepared[patches[i + 1].index].ep == p->ep;
+        rc = weft_fi_post_one(p->ep, p->kind, &p->op, &list, more);
         *accepted += rc == 0;
     }
     return rc;

@@ -22,8 +22,12 @@ static struct {
     int refusals;   /* how often it says so; then it takes again */
     int rc;         /* instead of -FI_EAGAIN */
     int posts;      /* that were taken */
+    int unrung;     /* that were taken with FI_MORE, since the last call without */
     int progressed; /* reads of no entries, of both queues */
     int polled;     /* other reads */
+    int counted;    /* reads of counters */
+    int described;  /* segments with the memory's descriptor, of posts that were taken */
+    int mores;      /* posts that were taken with FI_MORE */
     const char *refuse;
 } fake;
 
@@ -36,9 +40,13 @@ static inline void *fake_calloc(size_t n, size_t size)
 #include "../fabric/fabric.c"
 #undef calloc
 
+static uint8_t memory[256];
+
 static ssize_t noted(const char *call, const void *buf, size_t len, size_t count, void *desc, uint64_t addr,
                      void *context)
 {
+    int more = strstr(call, "msg") != NULL && (fake.flags & FI_MORE) != 0;
+    fake.unrung = more ? fake.unrung : 0;
     if (fake.takes-- <= 0 && fake.refusals > 0) {
         fake.refusals--;
         fake.takes = 0;
@@ -52,7 +60,18 @@ static ssize_t noted(const char *call, const void *buf, size_t len, size_t count
     fake.addr = addr;
     fake.context = context;
     fake.posts++;
+    fake.described += desc == &memory;
+    fake.unrung += more;
+    fake.mores += more;
     return 0;
+}
+
+/* The first descriptor; those of further segments are counted here. */
+static void *described(void **desc, size_t count)
+{
+    for (size_t i = 1; i < count && fake.takes > 0; i++)
+        fake.described += desc[i] == &memory;
+    return desc[0];
 }
 
 #define FIRST(iov, count) (count) > 0 ? (iov)[0].iov_base : NULL, (count) > 0 ? (iov)[0].iov_len : 0, (count)
@@ -66,14 +85,15 @@ static ssize_t f_recv(struct fid_ep *ep, void *buf, size_t len, void *desc, fi_a
 static ssize_t f_recvv(struct fid_ep *ep, const struct iovec *iov, void **desc, size_t count, fi_addr_t addr, void *c)
 {
     (void)ep;
-    return noted("recvv", FIRST(iov, count), desc[0], addr, c);
+    return noted("recvv", FIRST(iov, count), described(desc, count), addr, c);
 }
 
 static ssize_t f_recvmsg(struct fid_ep *ep, const struct fi_msg *msg, uint64_t flags)
 {
     (void)ep;
     fake.flags = flags;
-    return noted("recvmsg", FIRST(msg->msg_iov, msg->iov_count), msg->desc[0], msg->addr, msg->context);
+    return noted("recvmsg", FIRST(msg->msg_iov, msg->iov_count), described(msg->desc, msg->iov_count), msg->addr,
+                 msg->context);
 }
 
 static ssize_t f_send(struct fid_ep *ep, const void *buf, size_t len, void *desc, fi_addr_t addr, void *context)
@@ -85,7 +105,7 @@ static ssize_t f_send(struct fid_ep *ep, const void *buf, size_t len, void *desc
 static ssize_t f_sendv(struct fid_ep *ep, const struct iovec *iov, void **desc, size_t count, fi_addr_t addr, void *c)
 {
     (void)ep;
-    return noted("sendv", FIRST(iov, count), desc[0], addr, c);
+    return noted("sendv", FIRST(iov, count), described(desc, count), addr, c);
 }
 
 static ssize_t f_sendmsg(struct fid_ep *ep, const struct fi_msg *msg, uint64_t flags)
@@ -93,7 +113,8 @@ static ssize_t f_sendmsg(struct fid_ep *ep, const struct fi_msg *msg, uint64_t f
     (void)ep;
     fake.flags = flags;
     fake.data = msg->data;
-    return noted("sendmsg", FIRST(msg->msg_iov, msg->iov_count), msg->desc[0], msg->addr, msg->context);
+    return noted("sendmsg", FIRST(msg->msg_iov, msg->iov_count), described(msg->desc, msg->iov_count), msg->addr,
+                 msg->context);
 }
 
 static ssize_t f_inject(struct fid_ep *ep, const void *buf, size_t len, fi_addr_t addr)
@@ -130,7 +151,7 @@ static ssize_t f_writev(struct fid_ep *ep, const struct iovec *iov, void **desc,
                         uint64_t remote, uint64_t key, void *context)
 {
     (void)ep, (void)remote, (void)key;
-    return noted("writev", FIRST(iov, count), desc[0], addr, context);
+    return noted("writev", FIRST(iov, count), described(desc, count), addr, context);
 }
 
 static ssize_t f_writemsg(struct fid_ep *ep, const struct fi_msg_rma *msg, uint64_t flags)
@@ -141,8 +162,8 @@ static ssize_t f_writemsg(struct fid_ep *ep, const struct fi_msg_rma *msg, uint6
     fake.remote = msg->rma_iov->addr;
     fake.key = msg->rma_iov->key;
     CHECK_EQ(msg->rma_iov_count, 1);
-    return noted("writemsg", msg->msg_iov[0].iov_base, msg->rma_iov->len, msg->iov_count, msg->desc[0], msg->addr,
-                 msg->context);
+    return noted("writemsg", msg->msg_iov[0].iov_base, msg->rma_iov->len, msg->iov_count,
+                 described(msg->desc, msg->iov_count), msg->addr, msg->context);
 }
 
 static ssize_t f_writedata(struct fid_ep *ep, const void *buf, size_t len, void *desc, uint64_t data, fi_addr_t addr,
@@ -153,6 +174,79 @@ static ssize_t f_writedata(struct fid_ep *ep, const void *buf, size_t len, void 
     fake.remote = remote;
     fake.key = key;
     return noted("writedata", buf, len, 1, desc, addr, context);
+}
+
+static ssize_t f_read(struct fid_ep *ep, void *buf, size_t len, void *desc, fi_addr_t addr, uint64_t remote,
+                      uint64_t key, void *context)
+{
+    (void)ep, (void)remote, (void)key;
+    return noted("read", buf, len, 1, desc, addr, context);
+}
+
+static ssize_t f_readv(struct fid_ep *ep, const struct iovec *iov, void **desc, size_t count, fi_addr_t addr,
+                       uint64_t remote, uint64_t key, void *context)
+{
+    (void)ep, (void)remote, (void)key;
+    return noted("readv", FIRST(iov, count), described(desc, count), addr, context);
+}
+
+static ssize_t f_readmsg(struct fid_ep *ep, const struct fi_msg_rma *msg, uint64_t flags)
+{
+    (void)ep;
+    fake.flags = flags;
+    return noted("readmsg", FIRST(msg->msg_iov, msg->iov_count), described(msg->desc, msg->iov_count), msg->addr,
+                 msg->context);
+}
+
+static ssize_t f_trecv(struct fid_ep *ep, void *buf, size_t len, void *desc, fi_addr_t addr, uint64_t tag,
+                       uint64_t ignore, void *context)
+{
+    (void)ep, (void)tag, (void)ignore;
+    return noted("trecv", buf, len, 1, desc, addr, context);
+}
+
+static ssize_t f_trecvv(struct fid_ep *ep, const struct iovec *iov, void **desc, size_t count, fi_addr_t addr,
+                        uint64_t tag, uint64_t ignore, void *context)
+{
+    (void)ep, (void)tag, (void)ignore;
+    return noted("trecvv", FIRST(iov, count), described(desc, count), addr, context);
+}
+
+static ssize_t f_trecvmsg(struct fid_ep *ep, const struct fi_msg_tagged *msg, uint64_t flags)
+{
+    (void)ep;
+    fake.flags = flags;
+    return noted("trecvmsg", FIRST(msg->msg_iov, msg->iov_count), described(msg->desc, msg->iov_count), msg->addr,
+                 msg->context);
+}
+
+static ssize_t f_tsend(struct fid_ep *ep, const void *buf, size_t len, void *desc, fi_addr_t addr, uint64_t tag,
+                       void *context)
+{
+    (void)ep, (void)tag;
+    return noted("tsend", buf, len, 1, desc, addr, context);
+}
+
+static ssize_t f_tsendv(struct fid_ep *ep, const struct iovec *iov, void **desc, size_t count, fi_addr_t addr,
+                        uint64_t tag, void *context)
+{
+    (void)ep, (void)tag;
+    return noted("tsendv", FIRST(iov, count), described(desc, count), addr, context);
+}
+
+static ssize_t f_tsendmsg(struct fid_ep *ep, const struct fi_msg_tagged *msg, uint64_t flags)
+{
+    (void)ep;
+    fake.flags = flags;
+    return noted("tsendmsg", FIRST(msg->msg_iov, msg->iov_count), described(msg->desc, msg->iov_count), msg->addr,
+                 msg->context);
+}
+
+static ssize_t f_tsenddata(struct fid_ep *ep, const void *buf, size_t len, void *desc, uint64_t data, fi_addr_t addr,
+                           uint64_t tag, void *context)
+{
+    (void)ep, (void)data, (void)tag;
+    return noted("tsenddata", buf, len, 1, desc, addr, context);
 }
 
 static ssize_t f_read_cq(struct fid_cq *cq, void *buf, size_t count)
@@ -167,16 +261,38 @@ static ssize_t f_read_cq(struct fid_cq *cq, void *buf, size_t count)
 
 static struct fi_ops_msg msg_ops = {sizeof(msg_ops), f_recv,    f_recvv,  f_recvmsg,  f_send,
                                     f_sendv,         f_sendmsg, f_inject, f_senddata, f_injectdata};
-static struct fi_ops_rma rma_ops = {
-    .size = sizeof(rma_ops), .write = f_write, .writev = f_writev, .writemsg = f_writemsg, .writedata = f_writedata};
+static struct fi_ops_rma rma_ops = {.size = sizeof(rma_ops),
+                                    .read = f_read,
+                                    .readv = f_readv,
+                                    .readmsg = f_readmsg,
+                                    .write = f_write,
+                                    .writev = f_writev,
+                                    .writemsg = f_writemsg,
+                                    .writedata = f_writedata};
+static struct fi_ops_tagged tagged_ops = {.size = sizeof(tagged_ops),
+                                          .recv = f_trecv,
+                                          .recvv = f_trecvv,
+                                          .recvmsg = f_trecvmsg,
+                                          .send = f_tsend,
+                                          .sendv = f_tsendv,
+                                          .sendmsg = f_tsendmsg,
+                                          .senddata = f_tsenddata};
+static uint64_t f_read_counter(struct fid_cntr *counter)
+{
+    (void)counter;
+    fake.counted++;
+    return 0;
+}
+
+static struct fi_ops_cntr counter_ops = {.size = sizeof(counter_ops), .read = f_read_counter};
+static struct fid_cntr fid_counters[2] = {{.ops = &counter_ops}, {.ops = &counter_ops}};
 static struct fi_ops_cq cq_ops = {.size = sizeof(cq_ops), .read = f_read_cq};
-static struct fid_ep fid_ep = {.msg = &msg_ops, .rma = &rma_ops};
+static struct fid_ep fid_ep = {.msg = &msg_ops, .rma = &rma_ops, .tagged = &tagged_ops};
 static struct fid_cq fid_tx = {.ops = &cq_ops}, fid_rx = {.ops = &cq_ops};
 static struct weft_fi_domain domain;
 static struct weft_fi_av av;
 static struct weft_fi_cq tx = {.cq = &fid_tx, .domain = &domain}, rx = {.cq = &fid_rx, .domain = &domain};
 static struct weft_fi_ep ep;
-static uint8_t memory[256];
 static uint32_t lkey;
 
 /* A fresh endpoint with one peer, number 3, and the memory registered. */
@@ -189,6 +305,8 @@ static inline void begin(uint64_t mode)
         .domain = &domain,
         .av = &av,
         .cqs = {&tx, &rx},
+        .counters = {&fid_counters[0], &fid_counters[1]},
+        .num_counters = 2,
         .kinds = weft_fi_kinds(FI_MSG | FI_RMA | FI_SEND | FI_RECV | FI_WRITE | FI_READ),
         .inject_size = 16,
         .max_msg_size = 128,

@@ -25,7 +25,6 @@ static void leanest_call_is_made(void)
         {WEFT_FI_SEND, 1, FI_INJECT, "inject"},
         {WEFT_FI_SEND, 1, FI_INJECT | FI_REMOTE_CQ_DATA, "injectdata"},
         {WEFT_FI_SEND, 1, FI_INJECT | FI_COMPLETION, "sendmsg"},
-        {WEFT_FI_SEND, 1, FI_MORE, "sendmsg"},
         {WEFT_FI_RECV, 1, 0, "recv"},
         {WEFT_FI_RECV, 2, 0, "recvv"},
         {WEFT_FI_RECV, 1, FI_MULTI_RECV, "recvmsg"},
@@ -86,6 +85,7 @@ static void full_queue_is_progressed_and_tried_once_more(void)
         CHECK_EQ(post_many(8, &accepted), 0);
         CHECK_EQ(accepted, 8);
         CHECK_EQ(fake.progressed, 2);
+        CHECK_EQ(fake.counted, 2); /* and so were both counters, which may be all that an endpoint has */
     }
     for (int takes = 0; takes < 8; takes++) { /* full for good */
         begin(0);
@@ -252,6 +252,122 @@ static void post_is_followed_by_a_poll_of_its_queue(void)
     CHECK_EQ(fake.posts, 1);
 }
 
+static uint64_t more(uint32_t i)
+{
+    return i < 8 ? FI_MORE : 0;
+}
+
+/* Posts n sends that all say that more follows; where, *accepted counts. */
+static int post_more(uint32_t n, uint32_t *accepted)
+{
+    struct weft_fi_op ops[8];
+    struct weft_fi_seg list[8];
+    for (uint32_t i = 0; i < n; i++) {
+        ops[i] = (struct weft_fi_op){.id = i + 1, .peer = 3, .num_seg = 1, .flags = more(i)};
+        list[i] = seg(i, 1);
+    }
+    return weft_fi_post((weft_fi_number)&ep, WEFT_FI_SEND, ops, n, list, n, accepted);
+}
+
+/* A provider may keep what comes with FI_MORE until something comes without: that is in the same post, taken or not. */
+static void doorbell_rings_after_what_was_accepted(void)
+{
+    uint32_t accepted;
+
+    for (uint32_t n = 1; n <= 8; n++) {
+        begin(0);
+        CHECK_EQ(post_more(n, &accepted), 0);
+        CHECK_EQ(accepted, n);
+        CHECK_EQ(fake.mores, n - 1);
+        CHECK_EQ(fake.unrung, 0);
+    }
+    static const int errors[] = {0, -FI_ENOMEM};
+    for (int e = 0; e < 2; e++) {
+        for (int takes = 0; takes < 8; takes++) { /* refused from here on */
+            begin(0);
+            fake.takes = takes;
+            fake.refusals = 1 << 20;
+            fake.rc = errors[e];
+            CHECK_EQ(post_more(8, &accepted), e == 0 ? EAGAIN : FI_ENOMEM);
+            CHECK_EQ(accepted, (uint32_t)takes);
+            CHECK_EQ(fake.mores, takes);
+            CHECK_EQ(fake.unrung, 0);
+        }
+    }
+
+    begin(FI_CONTEXT); /* the next operation finds no memory for its slot, and never comes to the provider */
+    CHECK_EQ(post_more(1, &accepted), 0);
+    struct weft_fi_slot *first = fake.context;
+    struct weft_fi_slot *free_ones = domain.slots;
+    struct weft_fi_slot *rest = free_ones->next;
+    free_ones->next = NULL; /* one is left */
+    fake.refuse = "calloc";
+    CHECK_EQ(post_more(4, &accepted), ENOMEM);
+    CHECK_EQ(accepted, 1);
+    CHECK_EQ(fake.unrung, 0);
+    fake.refuse = NULL;
+    domain.slots = rest;
+    weft_fi_slot_give(&domain, fake.context);
+    weft_fi_slot_give(&domain, first);
+}
+
+static void doorbell_rings_after_a_template(void)
+{
+    struct weft_fi_template *t;
+    struct weft_fi_ep other;
+    uint32_t accepted;
+
+    begin(0);
+    other = ep;
+    CHECK_EQ(weft_fi_template_create(4, &t), 0);
+    for (int i = 0; i < 4; i++) {
+        struct weft_fi_op op = {.id = 1, .peer = 3, .flags = FI_MORE};
+        CHECK_EQ(weft_fi_template_add(t, i < 2 ? &ep : &other, WEFT_FI_SEND, &op, lkey), 0);
+    }
+    struct weft_fi_patch patches[4];
+    for (uint32_t i = 0; i < 4; i++)
+        patches[i] = (struct weft_fi_patch){.addr = (uint64_t)(uintptr_t)memory, .length = 1, .index = i};
+    for (uint32_t n = 1; n <= 4; n++) { /* the last of each endpoint rings */
+        begin(0);
+        CHECK_EQ(weft_fi_template_post((weft_fi_number)t, patches, n, &accepted), 0);
+        CHECK_EQ(accepted, n);
+        CHECK_EQ(fake.mores, n <= 2 ? n - 1 : n - 2);
+        CHECK_EQ(fake.unrung, 0);
+    }
+    weft_fi_template_free(t);
+}
+
+/* With FI_MR_LOCAL a provider finds memory by its descriptor: each form of each call has that of each segment. */
+static void every_form_has_the_descriptors_of_its_memory(void)
+{
+    enum { N = 70 }; /* more than a post keeps from its check */
+    static const uint64_t forms[] = {0, FI_REMOTE_CQ_DATA, FI_DELIVERY_COMPLETE, FI_COMPLETION};
+    struct weft_fi_op ops[N];
+    struct weft_fi_seg list[2 * N];
+    uint32_t accepted;
+
+    for (uint32_t kind = WEFT_FI_SEND; kind <= WEFT_FI_READ; kind++) {
+        const struct weft_fi_rule *rule = &weft_fi_rules[kind];
+        for (size_t f = 0; f < sizeof(forms) / sizeof(forms[0]); f++) {
+            if ((forms[f] & ~rule->flags) != 0)
+                continue;
+            for (uint32_t segs = 1; segs <= 2; segs++) {
+                for (uint32_t n = 1; n <= N; n += N - 1) {
+                    begin(0);
+                    ep.kinds = UINT32_MAX;
+                    for (uint32_t i = 0; i < n; i++) {
+                        ops[i] = (struct weft_fi_op){.id = 1, .peer = 3, .num_seg = segs, .flags = forms[f]};
+                        list[segs * i] = seg(8, 1);
+                        list[segs * i + segs - 1] = seg(9, 1);
+                    }
+                    CHECK_EQ(weft_fi_post((weft_fi_number)&ep, kind, ops, n, list, segs * n, &accepted), 0);
+                    CHECK_EQ(fake.described, segs * n);
+                }
+            }
+        }
+    }
+}
+
 static void other_errors_stop_the_batch(void)
 {
     uint32_t accepted;
@@ -360,6 +476,9 @@ int main(void)
     RUN(receive_for_several_endpoints_is_from_anyone);
     RUN(queue_of_both_directions_is_read_once);
     RUN(post_is_followed_by_a_poll_of_its_queue);
+    RUN(doorbell_rings_after_what_was_accepted);
+    RUN(doorbell_rings_after_a_template);
+    RUN(every_form_has_the_descriptors_of_its_memory);
     RUN(other_errors_stop_the_batch);
     RUN(context_is_a_slot);
     RUN(slot_is_had_back_where_the_post_fails);

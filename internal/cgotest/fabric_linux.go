@@ -34,6 +34,26 @@ package cgotest
 //     fid->ops = &r->ops;
 // }
 //
+// // The functions by which a domain registers memory, with a note of the key that was asked for last.
+// static struct fi_ops_mr weft_test_mr_ops, *weft_test_mr_was;
+// static uint64_t weft_test_key;
+//
+// static int weft_test_reg(struct fid *fid, const void *buf, size_t len, uint64_t access, uint64_t offset, uint64_t key,
+//                          uint64_t flags, struct fid_mr **mr, void *context) {
+//     weft_test_key = key;
+//     return weft_test_mr_was->reg(fid, buf, len, access, offset, key, flags, mr, context);
+// }
+//
+// static uint64_t weft_test_last_key(void) { return weft_test_key; }
+//
+// static void weft_test_watch_keys(void *object) {
+//     struct fid_domain *domain = object;
+//     weft_test_mr_was = domain->mr;
+//     weft_test_mr_ops = *domain->mr;
+//     weft_test_mr_ops.reg = weft_test_reg;
+//     domain->mr = &weft_test_mr_ops;
+// }
+//
 // static int weft_test_write(void *ep, void *cq, void *mr, uint64_t memory, uint64_t size, uint64_t peer, uint64_t base,
 //                            uint64_t key, int batch, int batches) {
 //     struct weft_test_writes w = {.ep = ep, .cq = cq, .desc = fi_mr_desc(mr), .memory = (void *)memory, .size = size,
@@ -58,6 +78,13 @@ func SetInfoMRMode(info unsafe.Pointer, mode uint32) { C.weft_test_set_mr_mode(i
 // RefuseClose has the next fi_close of a struct fid fail, with nothing freed.
 func RefuseClose(fid unsafe.Pointer, errno syscall.Errno) {
 	C.weft_test_refuse_close(fid, -C.int(errno))
+}
+
+// WatchKeys notes the keys that regions of a struct fid_domain are registered with from now on, of one domain at a time; the function
+// returns the last one.
+func WatchKeys(domain unsafe.Pointer) func() uint64 {
+	C.weft_test_watch_keys(domain)
+	return func() uint64 { return uint64(C.weft_test_last_key()) }
 }
 
 // Writes are writes with data by libfabric's own calls from C, on objects of the binding's: struct fid_ep, fid_cq and fid_mr.
