@@ -24,7 +24,9 @@ type closing struct {
 	use     func() error
 }
 
-func closerOf(object fabric.Object) interface{ Close() error } { return object.(interface{ Close() error }) }
+func closerOf(object fabric.Object) interface{ Close() error } {
+	return object.(interface{ Close() error })
+}
 
 // check closes an object whose provider refuses that at first. Nothing was freed then: the object can be used, those that it stands
 // on cannot be closed, and a later Close frees it.

@@ -64,7 +64,7 @@ func (d *Domain) OpenCQ(cfg CQConfig) (*CQ, error) {
 	var err error
 	if cq.ptr, fd, err = cOpenCQ(d.ptr, cfg); err != nil {
 		return nil, fmt.Errorf("open completion queue of depth %d and wait object %d with %s: %w", cfg.Depth, cfg.Wait,
-			d.told.Provider, err)
+			d.told.Provider, d.explain(err, 0))
 	}
 	cq.raw = cRawCQ(cq.ptr)
 	if cfg.Wait == WaitFD {

@@ -67,6 +67,35 @@ func TestErrnosOfLibfabricHaveTheirText(t *testing.T) {
 	require.EqualError(t, &fabric.Error{Op: "fi_cq_read", Err: fabric.EAvail}, "fi_cq_read: Error available")
 }
 
+// TestLimitOnLockedMemoryIsNamed where it can be the cause: with a NIC's provider, and where it binds the process.
+func TestLimitOnLockedMemoryIsNamed(t *testing.T) {
+	no := &fabric.Error{Op: "fi_mr_reg", Err: syscall.ENOMEM}
+	for _, provider := range []string{"verbs", "verbs;ofi_rxm", "efa", "psm3"} {
+		err := fabric.ExplainMemlock(no, provider, 1<<20+1, 64<<10, true)
+		require.ErrorIs(t, err, fabric.ErrMemlock)
+		require.ErrorIs(t, err, syscall.ENOMEM)
+		require.ErrorContains(t, err, "of 64 KiB, needed are 1025 KiB")
+		require.ErrorContains(t, err, "ulimit -l unlimited")
+		require.Equal(t, error(no), fabric.ExplainMemlock(no, provider, 1, 0, false))
+		require.ErrorContains(t, fabric.ExplainMemlock(no, provider, 0, 64<<10, true), "of 64 KiB: raise it")
+	}
+	for _, provider := range []string{"tcp", "tcp;ofi_rxm", "shm", "sockets", "udp;ofi_rxd"} {
+		require.Equal(t, error(no), fabric.ExplainMemlock(no, provider, 1, 1, true), provider)
+	}
+	full := &fabric.Error{Op: "fi_mr_reg", Err: syscall.ENOSPC}
+	require.Equal(t, error(full), fabric.ExplainMemlock(full, "verbs", 1, 1, true))
+}
+
+// TestWhatAProviderLacksIsErrUnsupported, in whatever way it says so.
+func TestWhatAProviderLacksIsErrUnsupported(t *testing.T) {
+	rdmatest.Require(t, rdmatest.Fabric)
+	for _, errno := range []syscall.Errno{syscall.ENOSYS, syscall.EOPNOTSUPP, syscall.EPROTONOSUPPORT, syscall.ENOPROTOOPT} {
+		require.ErrorIs(t, &fabric.Error{Op: "fi_mr_regattr", Err: errno}, errors.ErrUnsupported)
+	}
+	x := open(t, "tcp", setting{})
+	require.ErrorIs(t, second(x.ep.SizeOption(9999)), errors.ErrUnsupported)
+}
+
 func TestCancelledReceiveCompletesWithECANCELED(t *testing.T) {
 	eachRDM(t, func(t *testing.T, provider string) { cancelled(t, provider, setting{}) })
 }

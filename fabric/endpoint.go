@@ -171,7 +171,7 @@ func (d *Domain) OpenEndpoint(info *Info, cfg EndpointConfig) (*Endpoint, error)
 		err = ep.life.Init("endpoint", &d.life, ep.close, parents...)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("open %s: %w", ep.name, closeAfter(err, ep.abandon))
+		return nil, fmt.Errorf("open %s: %w", ep.name, closeAfter(d.explain(err, 0), ep.abandon))
 	}
 	return ep, nil
 }

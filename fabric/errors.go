@@ -3,9 +3,12 @@ package fabric
 import (
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"syscall"
 
 	"github.com/weftrdma/weft/internal/cerr"
+	"github.com/weftrdma/weft/internal/mem"
 )
 
 // Error is a failed call into libfabric: the function's name and why, a [syscall.Errno] or, for libfabric's own reasons, an
@@ -45,6 +48,9 @@ var (
 	// ErrQueueFull: the provider takes no more operations for now. Poll the completion queues and post again.
 	ErrQueueFull = errors.New("queue is full")
 
+	// ErrMemlock: the limit on locked memory is too low; the error's text has the limit, the need and the fix.
+	ErrMemlock = errors.New("limit on locked memory")
+
 	// ErrNoProvider: libfabric is there, and no provider offers what was asked for.
 	ErrNoProvider = errors.New("no provider of libfabric offers what was asked for")
 
@@ -66,6 +72,30 @@ func failed(op string, errno int) error {
 		return nil
 	}
 	return &Error{Op: op, Err: reason(errno)}
+}
+
+// software are the providers that lock no memory: for them ENOMEM is something else.
+var software = []string{"tcp", "udp", "sockets", "net", "shm", "sm2"}
+
+// explainMemlock adds to ENOMEM of a provider what the user needs to know where the limit on locked memory is the likely cause; need
+// is how many bytes were to be locked, 0 where only the provider knows.
+func explainMemlock(err error, provider string, need, limit uint64, limited bool) error {
+	base, _, _ := strings.Cut(provider, ";")
+	if !errors.Is(err, syscall.ENOMEM) || !limited || slices.Contains(software, base) {
+		return err
+	}
+	needed := ""
+	if need > 0 {
+		needed = fmt.Sprintf(", needed are %d KiB and what is registered already", (need+1023)>>10)
+	}
+	return fmt.Errorf("%w of %d KiB%s: raise it (ulimit -l unlimited; LimitMEMLOCK=infinity in a systemd unit; "+
+		"--ulimit memlock=-1 in Docker) or grant CAP_IPC_LOCK: %w", ErrMemlock, limit>>10, needed, err)
+}
+
+// explain is explainMemlock with this process's limit.
+func (d *Domain) explain(err error, need uint64) error {
+	limit, limited := mem.LockLimit()
+	return explainMemlock(err, d.told.Provider, need, limit, limited)
 }
 
 // invalid is an error about an argument, before anything was handed to the library.

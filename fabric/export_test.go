@@ -12,6 +12,9 @@ var AddressOf = addressOf
 // Headers is the version of the headers that this was built with.
 func Headers() Version { return version(cHeaders()) }
 
+// ExplainMemlock is what an error of a provider is made for a limit on locked memory.
+var ExplainMemlock = explainMemlock
+
 // What a provider is chosen by.
 var (
 	OrDefaultProvider = orDefaultProvider

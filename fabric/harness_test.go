@@ -67,7 +67,7 @@ type setting struct {
 	hints func(*fabric.Hints)
 	cq    fabric.CQConfig
 	ep    func(*side, *fabric.EndpointConfig)
-	info func(*fabric.Info)
+	info  func(*fabric.Info)
 	// contexts has the shim treat the provider as one that keeps notes in the context of an operation.
 	contexts bool
 }

@@ -84,6 +84,8 @@ type MR struct {
 // Go slice, which RegMR pins for that time. Every segment of an operation lies in a region of the domain, also where the
 // provider itself would not ask for that: so an address outside is an error and not a crash.
 //
+// Where a NIC's provider says ENOMEM, and the limit on locked memory binds this process, the error wraps [ErrMemlock] too.
+//
 // There is no cache behind this. Memory that is unmapped must be deregistered first, and what is mapped there later
 // registered anew.
 //
@@ -180,7 +182,7 @@ func (d *Domain) open(mr *MR, cfg MRConfig, reg func(*mrAttr) error) error {
 	}
 	err := d.makeMR(cfg.Key, &attr, reg)
 	if err != nil {
-		return fmt.Errorf("register %d bytes with %s: %w", mr.length, d.told.Provider, err)
+		return fmt.Errorf("register %d bytes with %s: %w", mr.length, d.told.Provider, d.explain(err, mr.length))
 	}
 	mr.raw, mr.lkey = cRawMR(mr.ptr), attr.lkey
 	mr.key.Store(attr.requestedKey)

@@ -8,6 +8,7 @@ import (
 	"unsafe"
 
 	"github.com/weftrdma/weft/internal/life"
+	"github.com/weftrdma/weft/internal/mem"
 )
 
 // AccessFlags are what a NIC may do with memory (enum ibv_access_flags).
@@ -185,7 +186,7 @@ func explainReg(err error, need uint64) error {
 
 // explainMemlock adds to ENOMEM what the user needs to know when the limit on locked memory is the likely cause.
 func explainMemlock(err error, need uint64) error {
-	limit, limited := memlockLimit()
+	limit, limited := mem.LockLimit()
 	if !errors.Is(err, syscall.ENOMEM) || !limited {
 		return err
 	}

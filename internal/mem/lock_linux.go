@@ -1,4 +1,4 @@
-package verbs
+package mem
 
 import (
 	"os"
@@ -11,8 +11,8 @@ import (
 // capIPCLock is CAP_IPC_LOCK, which lifts the limit on locked memory (capabilities(7)).
 const capIPCLock = 14
 
-// memlockLimit returns the limit on locked memory in bytes, and whether it binds this process.
-func memlockLimit() (limit uint64, limited bool) {
+// LockLimit returns the limit on locked memory in bytes, and whether it binds this process: registered memory is locked.
+func LockLimit() (limit uint64, limited bool) {
 	var r unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_MEMLOCK, &r); err != nil || r.Cur == unix.RLIM_INFINITY {
 		return 0, false
