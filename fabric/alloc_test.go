@@ -38,10 +38,12 @@ func TestPostingAndPollingAllocateNothing(t *testing.T) {
 			sent, errWrite := a.ep.Write(ops[:2], segs[:2])
 			more, got, errPoll := a.ep.PostPoll(fabric.OpWrite, ops[2:], segs[2:], completions[:], fabric.MaxSpin)
 			posted, errPost := template.Post(patches[:])
-			for got < 6 {
+			var bytes [8]byte
+			errInject := a.ep.Inject(fabric.OpWrite, to.at(fabric.Op{ID: 5, Flags: fabric.FlagCompletion}, 0), bytes[:])
+			for got < 7 {
 				n, errA := a.cq.PollSpinWhile(completions[:], fabric.MaxSpin, &word, 0)
 				_, errB := b.cq.Poll(completions[:])
-				if errA != nil || errB != nil || errWrite != nil || errPost != nil || errPoll != nil || sent+more != 4 || posted != 2 {
+				if errA != nil || errB != nil || errWrite != nil || errPost != nil || errPoll != nil || errInject != nil || sent+more != 4 || posted != 2 {
 					panic("posting failed")
 				}
 				got += n

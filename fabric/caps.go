@@ -176,6 +176,23 @@ const (
 	OrderRMAWAW Order = 1 << 35 // writes of RMA after one another
 )
 
+// The orders of completions.
+const (
+	OrderStrict Order = 0x1ff   // as the operations were posted
+	OrderData   Order = 1 << 16 // a message's bytes are in place in their order
+)
+
+// ResourceMgmt is whether a provider keeps queues from overrunning (enum fi_resource_mgmt).
+type ResourceMgmt uint32
+
+// With ResourceMgmtEnabled a full queue is back-pressure ([ErrQueueFull]); with ResourceMgmtDisabled its user counts, and a queue that
+// overruns is an error for good.
+const (
+	ResourceMgmtUnspec   ResourceMgmt = 0
+	ResourceMgmtDisabled ResourceMgmt = 1
+	ResourceMgmtEnabled  ResourceMgmt = 2
+)
+
 // String names the bits as libfabric does.
 func (o Order) String() string { return cText(typeMsgOrder, uint64(o)) }
 

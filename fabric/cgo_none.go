@@ -124,6 +124,7 @@ func cPollCQ(unsafe.Pointer, []Completion, uint32) int                          
 func cPollCQWhile(unsafe.Pointer, []Completion, uint32, *atomic.Uint64, uint64) int    { return 0 }
 func cWaitCQ(unsafe.Pointer, []Completion, time.Duration) int                          { return 0 }
 func cPost(unsafe.Pointer, OpKind, []Op, []Seg) (int, int)                             { return 0, 0 }
+func cInject(unsafe.Pointer, OpKind, *Op, []byte) int                                  { return 0 }
 func cPostPoll(unsafe.Pointer, OpKind, []Op, []Seg, []Completion, uint32, *postPolled) {}
 func cPostAtomics(unsafe.Pointer, atomicKind, []AtomicOp, []Seg) (int, int)            { return 0, 0 }
 func cAtomicValid(unsafe.Pointer, atomicKind, Datatype, AtomicOperator) (int, error) {

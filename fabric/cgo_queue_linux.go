@@ -8,6 +8,8 @@ package fabric
 // #cgo nocallback weft_fi_cq_poll_while
 // #cgo noescape weft_fi_post
 // #cgo nocallback weft_fi_post
+// #cgo noescape weft_fi_inject
+// #cgo nocallback weft_fi_inject
 // #cgo noescape weft_fi_post_poll
 // #cgo nocallback weft_fi_post_poll
 // #cgo noescape weft_fi_post_atomics
@@ -98,6 +100,11 @@ func cPost(ep unsafe.Pointer, k OpKind, ops []Op, segs []Seg) (accepted, result 
 		(*C.struct_weft_fi_op)(unsafe.Pointer(unsafe.SliceData(ops))), C.uint32_t(len(ops)),
 		(*C.struct_weft_fi_seg)(unsafe.Pointer(unsafe.SliceData(segs))), C.uint32_t(len(segs)), &n)
 	return int(n), int(rc)
+}
+
+func cInject(ep unsafe.Pointer, k OpKind, op *Op, data []byte) (result int) {
+	return int(C.weft_fi_inject(number(ep), C.uint32_t(k), (*C.struct_weft_fi_op)(unsafe.Pointer(op)),
+		unsafe.Pointer(unsafe.SliceData(data)), C.uint64_t(len(data))))
 }
 
 func cPostPoll(ep unsafe.Pointer, k OpKind, ops []Op, segs []Seg, completions []Completion, spin uint32, done *postPolled) {

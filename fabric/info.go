@@ -61,11 +61,18 @@ type Hints struct {
 	DataProgress    Progress
 
 	MsgOrder   Order // of sends and receives alike
+	CompOrder  Order // of their completions: [OrderStrict], [OrderData], or neither
 	TxOpFlags  Flags // of operations that are posted without flags
 	RxOpFlags  Flags
 	InjectSize int
 	TxSize     int // operations at a time
 	RxSize     int
+	// TxSegments and RxSegments are how many segments an operation is to take, RMASegments how many pieces of a peer's memory.
+	TxSegments, RxSegments, RMASegments int
+
+	// ResourceMgmt: whether the provider keeps queues from overrunning.
+	ResourceMgmt ResourceMgmt
+
 	Class      TrafficClass
 	TxContexts int // of a scalable endpoint, or [SharedTxContexts]
 	RxContexts int
@@ -89,11 +96,15 @@ func (h *Hints) validate() error {
 		value, least int
 	}{
 		{"InjectSize", h.InjectSize, 0}, {"TxSize", h.TxSize, 0}, {"RxSize", h.RxSize, 0},
+		{"TxSegments", h.TxSegments, 0}, {"RxSegments", h.RxSegments, 0}, {"RMASegments", h.RMASegments, 0},
 		{"TxContexts", h.TxContexts, SharedTxContexts}, {"RxContexts", h.RxContexts, SharedTxContexts},
 	} {
 		if check.value < check.least {
 			return invalid("get infos: %s is %d, the least is %d", check.field, check.value, check.least)
 		}
+	}
+	if h.ResourceMgmt > ResourceMgmtEnabled {
+		return invalid("get infos: unknown resource management %d", h.ResourceMgmt)
 	}
 	if h.Type > RDM {
 		return invalid("get infos: endpoint type %v is neither RDM, MSG nor DGRAM", h.Type)
@@ -113,6 +124,8 @@ func (h *Hints) raw() *rawInfo {
 		epType: uint32(h.Type), addrFormat: uint32(h.AddrFormat), threading: uint32(h.Threading),
 		controlProgress: uint32(h.ControlProgress), dataProgress: uint32(h.DataProgress),
 		txMsgOrder: uint64(h.MsgOrder), rxMsgOrder: uint64(h.MsgOrder),
+		txCompOrder: uint64(h.CompOrder), rxCompOrder: uint64(h.CompOrder), resourceMgmt: uint32(h.ResourceMgmt),
+		txIOVLimit: uint64(h.TxSegments), rxIOVLimit: uint64(h.RxSegments), txRMALimit: uint64(h.RMASegments),
 		txOpFlags: uint64(h.TxOpFlags), rxOpFlags: uint64(h.RxOpFlags),
 		txInjectSize: uint64(h.InjectSize), txSize: uint64(h.TxSize), rxSize: uint64(h.RxSize),
 		tclass: uint32(h.Class), epTxCtxCnt: contexts(h.TxContexts), epRxCtxCnt: contexts(h.RxContexts),
@@ -208,6 +221,7 @@ type Info struct {
 	Threading                   Threading
 	ControlProgress             Progress
 	DataProgress                Progress
+	ResourceMgmt                ResourceMgmt
 
 	Tx, Rx ContextAttr
 
@@ -257,13 +271,15 @@ func (i *Info) told() (*Info, error) {
 
 // ContextAttr are the limits of one direction.
 type ContextAttr struct {
-	Caps       Caps
-	Mode       Mode
-	OpFlags    Flags
-	Order      Order
-	InjectSize uint64 // bytes that FlagInject takes; of Tx
-	Size       uint64 // operations at a time
-	Segments   uint64 // of one operation
+	Caps        Caps
+	Mode        Mode
+	OpFlags     Flags
+	Order       Order
+	CompOrder   Order
+	InjectSize  uint64 // bytes that FlagInject takes; of Tx
+	Size        uint64 // operations at a time
+	Segments    uint64 // of one operation
+	RMASegments uint64 // pieces of a peer's memory in one operation; of Tx
 }
 
 // newInfo owns ptr. A struct fi_info is plain memory that no NIC knows, so the collector may free it.
@@ -305,13 +321,15 @@ func (r *rawInfo) export() *Info {
 		Threading: Threading(r.threading), ControlProgress: Progress(r.controlProgress), DataProgress: Progress(r.dataProgress),
 		Tx: ContextAttr{
 			Caps: Caps(r.txCaps), Mode: Mode(r.txMode), OpFlags: Flags(r.txOpFlags), Order: Order(r.txMsgOrder),
-			InjectSize: r.txInjectSize, Size: r.txSize, Segments: r.txIOVLimit,
+			CompOrder: Order(r.txCompOrder), InjectSize: r.txInjectSize, Size: r.txSize, Segments: r.txIOVLimit,
+			RMASegments: r.txRMALimit,
 		},
 		Rx: ContextAttr{
 			Caps: Caps(r.rxCaps), Mode: Mode(r.rxMode), OpFlags: Flags(r.rxOpFlags), Order: Order(r.rxMsgOrder),
-			Size: r.rxSize, Segments: r.rxIOVLimit,
+			CompOrder: Order(r.rxCompOrder), Size: r.rxSize, Segments: r.rxIOVLimit,
 		},
-		MaxMsgSize: r.maxMsgSize, MsgPrefixSize: r.msgPrefixSize, MaxOrderWAW: r.maxOrderWAW, MemTagFormat: r.memTagFormat,
+		ResourceMgmt: ResourceMgmt(r.resourceMgmt),
+		MaxMsgSize:   r.maxMsgSize, MsgPrefixSize: r.msgPrefixSize, MaxOrderWAW: r.maxOrderWAW, MemTagFormat: r.memTagFormat,
 		MRKeySize: r.mrKeySize, MRIOVLimit: r.mrIOVLimit, CQDataSize: r.cqDataSize, Endpoints: r.epCnt,
 		MaxTxContexts: r.maxEPTx, MaxRxContexts: r.maxEPRx, MaxSharedTx: r.maxEPStx, MaxSharedRx: r.maxEPSrx,
 		LinkSpeed: r.linkSpeed, LinkMTU: r.linkMTU,

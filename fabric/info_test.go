@@ -48,6 +48,49 @@ func TestInfosOfTCPAreOfThisMachine(t *testing.T) {
 	require.Equal(t, sockaddr("127.0.0.1", 17471), infos[0].DestAddr)
 }
 
+// TestHintsThatAreAskedForAreGranted or refused, and the info says what was granted.
+func TestHintsThatAreAskedForAreGranted(t *testing.T) {
+	rdmatest.Require(t, rdmatest.Fabric)
+	get := func(change func(*fabric.Hints)) (*fabric.Info, error) {
+		hints := hintsOf("tcp")
+		change(&hints)
+		infos, err := fabric.GetInfo(hints)
+		if err != nil {
+			return nil, err
+		}
+		return infos[0], nil
+	}
+	info, err := get(func(h *fabric.Hints) {
+		h.TxSegments, h.RxSegments, h.RMASegments, h.ResourceMgmt = 2, 3, 1, fabric.ResourceMgmtEnabled
+	})
+	require.NoError(t, err)
+	require.GreaterOrEqual(t, info.Tx.Segments, uint64(2))
+	require.GreaterOrEqual(t, info.Rx.Segments, uint64(3))
+	require.GreaterOrEqual(t, info.Tx.RMASegments, uint64(1))
+	require.Equal(t, fabric.ResourceMgmtEnabled, info.ResourceMgmt)
+	for name, change := range map[string]func(*fabric.Hints){
+		"TxSegments":  func(h *fabric.Hints) { h.TxSegments = 1 << 20 },
+		"RxSegments":  func(h *fabric.Hints) { h.RxSegments = 1 << 20 },
+		"RMASegments": func(h *fabric.Hints) { h.RMASegments = 1 << 20 },
+		"CompOrder":   func(h *fabric.Hints) { h.CompOrder = fabric.OrderStrict | fabric.OrderData },
+	} {
+		_, err := get(change)
+		require.ErrorIs(t, err, fabric.ErrNoProvider, name)
+	}
+	for name, change := range map[string]func(*fabric.Hints){
+		"TxSegments":   func(h *fabric.Hints) { h.TxSegments = -1 },
+		"RMASegments":  func(h *fabric.Hints) { h.RMASegments = -1 },
+		"ResourceMgmt": func(h *fabric.Hints) { h.ResourceMgmt = 3 },
+	} {
+		_, err := get(change)
+		require.ErrorIs(t, err, syscall.EINVAL, name)
+	}
+	own, err := get(func(*fabric.Hints) {})
+	require.NoError(t, err)
+	_, err = get(func(h *fabric.Hints) { h.CompOrder = own.Tx.CompOrder })
+	require.NoError(t, err, "what it has by itself")
+}
+
 func TestWhatNobodyOffersIsNamed(t *testing.T) {
 	rdmatest.Require(t, rdmatest.Fabric)
 	_, err := fabric.GetInfo(fabric.Hints{Provider: "nonesuch", Node: "127.0.0.1", Caps: fabric.CapRMA})

@@ -110,6 +110,7 @@ func callsOf(x *side, b buffer, eq *fabric.EQ, counter *fabric.Counter, template
 		"trecv":      second(x.ep.TaggedRecv(ops, nil)),
 		"write":      second(x.ep.Write(ops, nil)),
 		"read":       second(x.ep.Read(ops, nil)),
+		"inject":     x.ep.Inject(fabric.OpSend, ops[0], nil),
 		"atomic":     second(x.ep.Atomic(atomics, nil)),
 		"fetch":      second(x.ep.FetchAtomic(atomics, nil)),
 		"compare":    second(x.ep.CompareAtomic(atomics, nil)),

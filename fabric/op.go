@@ -10,7 +10,7 @@ import (
 type Seg struct {
 	Addr   uint64
 	Length uint64
-	LKey   uint32 // [MR.LKey]; 0, for any memory, with FlagInject
+	LKey   uint32 // [MR.LKey]; 0, for memory outside the Go heap, with FlagInject (of Go memory: [Endpoint.Inject])
 	_      uint32
 }
 
@@ -78,6 +78,35 @@ func (ep *Endpoint) post(k OpKind, ops []Op, segs []Seg) (accepted int, err erro
 		return ep.refused(k.String(), result, accepted, len(ops), len(segs))
 	}
 	return accepted, nil
+}
+
+// Inject posts a send, a tagged send or a write, as [Endpoint.Send] and its like do, whose bytes are those of data: of any Go memory,
+// which need not be registered and is free again when Inject returns. FlagInject is implied, and NumSeg is not looked at. No
+// completion comes without FlagCompletion. At most [ContextAttr].InjectSize bytes can be taken so.
+//
+// Implements:
+//
+//	ssize_t fi_inject(struct fid_ep *ep, const void *buf, size_t len, fi_addr_t dest_addr)
+//	ssize_t fi_injectdata(struct fid_ep *ep, const void *buf, size_t len, uint64_t data, fi_addr_t dest_addr)
+//	ssize_t fi_tinject(struct fid_ep *ep, const void *buf, size_t len, fi_addr_t dest_addr, uint64_t tag)
+//	ssize_t fi_tinjectdata(struct fid_ep *ep, const void *buf, size_t len, uint64_t data, fi_addr_t dest_addr, uint64_t tag)
+//	ssize_t fi_inject_write(struct fid_ep *ep, const void *buf, size_t len, fi_addr_t dest_addr, uint64_t addr, uint64_t key)
+//	ssize_t fi_inject_writedata(struct fid_ep *ep, const void *buf, size_t len, uint64_t data, fi_addr_t dest_addr,
+//		uint64_t addr, uint64_t key)
+func (ep *Endpoint) Inject(kind OpKind, op Op, data []byte) error {
+	if kind != OpSend && kind != OpTaggedSend && kind != OpWrite {
+		return invalid("inject %v: it can be a send, a tagged send or a write", kind)
+	}
+	if err := ep.life.Enter(); err != nil {
+		return err
+	}
+	result := cInject(ep.ptr, kind, &op, data)
+	ep.life.Exit()
+	if result == 0 {
+		return nil
+	}
+	_, err := ep.refused(kind.String(), result, 0, 1, 1)
+	return err
 }
 
 // PostPoll posts operations as [Endpoint.Send] and its like do, and then polls the endpoint's queue for them, TxCQ or RxCQ, as

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/weftrdma/weft/fabric"
+	"github.com/weftrdma/weft/internal/mem"
 	"github.com/weftrdma/weft/internal/rdmatest"
 )
 
@@ -71,13 +72,70 @@ func TestInjectTakesMemoryThatIsNotRegistered(t *testing.T) {
 	eachRDM(t, func(t *testing.T, provider string) {
 		a, b := pair(t, provider, setting{})
 		to := b.buffer(8)
-		mine := []byte("abcdefgh") // Go's own, which is free to be reused at once
+		m, err := mem.Map(8)
+		require.NoError(t, err)
+		closeAtEnd(t, m)
+		mine := m.Bytes() // free to be reused at once
+		copy(mine, "abcdefgh")
 		segs := []fabric.Seg{{Addr: fabric.AddressOf(mine), Length: 8}}
 		op := to.at(fabric.Op{NumSeg: 1, Flags: fabric.FlagInject | fabric.FlagRemoteCQData, Data: 1}, 0)
 		a.post(a.ep.Write, []fabric.Op{op}, segs, b)
 		clear(mine)
 		b.arrival(a)
 		require.Equal(t, "abcdefgh", string(to.bytes))
+	})
+}
+
+// TestInjectTakesTheBytesOfAGoSlice: a stack may move and be used again as soon as the call has returned.
+func TestInjectTakesTheBytesOfAGoSlice(t *testing.T) {
+	eachRDM(t, func(t *testing.T, provider string) {
+		a, b := pair(t, provider, setting{cq: fabric.CQConfig{Tagged: true}})
+		to := b.buffer(16)
+		inject := func(kind fabric.OpKind, op fabric.Op) {
+			t.Helper()
+			ctx := rdmatest.Context(t, patience)
+			for {
+				here := [16]byte{'i', 'n', 'j', 'e', 'c', 't'}
+				err := a.ep.Inject(kind, op, here[:6])
+				clear(here[:])
+				if err == nil {
+					return
+				}
+				require.ErrorIs(t, err, fabric.ErrQueueFull)
+				require.NoError(t, ctx.Err())
+				a.poll()
+				b.poll()
+			}
+		}
+		arrived := func() {
+			t.Helper()
+			a.until(func() bool { return string(to.bytes[:6]) == "inject" }, b)
+			clear(to.bytes)
+		}
+		b.recv(1, to.all())
+		inject(fabric.OpSend, fabric.Op{Flags: fabric.FlagRemoteCQData, Data: 8})
+		c := b.message(a)
+		require.Equal(t, []uint64{1, 8, 6}, []uint64{c.ID, c.Data, c.Length})
+		arrived()
+		b.post(b.ep.TaggedRecv, []fabric.Op{{ID: 2, NumSeg: 1, Tag: 77, Peer: fabric.AddrUnspec}}, to.all())
+		inject(fabric.OpTaggedSend, fabric.Op{Tag: 77})
+		require.Equal(t, uint64(77), b.message(a).Tag)
+		arrived()
+		inject(fabric.OpWrite, to.at(fabric.Op{}, 0))
+		arrived()
+		inject(fabric.OpWrite, to.at(fabric.Op{ID: 3, Flags: fabric.FlagCompletion}, 0))
+		a.complete(3, b)
+		arrived()
+		require.NoError(t, a.ep.Inject(fabric.OpWrite, to.at(fabric.Op{Flags: fabric.FlagRemoteCQData, Data: 9}, 0), nil))
+		require.Equal(t, uint64(9), b.arrival(a).Data)
+		require.Empty(t, a.done)
+
+		most := make([]byte, a.info.Tx.InjectSize+1)
+		err := a.ep.Inject(fabric.OpWrite, to.at(fabric.Op{}, 0), most)
+		require.ErrorIs(t, err, syscall.EINVAL)
+		require.ErrorContains(t, err, "longer than FlagInject takes")
+		require.ErrorIs(t, a.ep.Inject(fabric.OpRead, to.at(fabric.Op{}, 0), most[:1]), syscall.EINVAL)
+		require.ErrorContains(t, a.ep.Inject(fabric.OpWrite, fabric.Op{Peer: 9}, most[:1]), "address vector")
 	})
 }
 

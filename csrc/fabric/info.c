@@ -26,6 +26,7 @@ static void weft_fi_hint_ep(struct fi_info *hints, const struct weft_fi_info *in
     hints->tx_attr->inject_size = in->tx_inject_size;
     hints->tx_attr->size = in->tx_size;
     hints->tx_attr->iov_limit = in->tx_iov_limit;
+    hints->tx_attr->rma_iov_limit = in->tx_rma_iov_limit;
     hints->tx_attr->tclass = in->tclass;
     hints->rx_attr->op_flags = in->rx_op_flags;
     hints->rx_attr->msg_order = in->rx_msg_order;

@@ -454,6 +454,16 @@ int weft_fi_post(weft_fi_number ep, uint32_t kind, const struct weft_fi_op *ops,
     return weft_fi_do_post((struct weft_fi_ep *)ep, (enum weft_fi_kind)kind, ops, n, segs, num_seg, accepted);
 }
 
+int weft_fi_inject(weft_fi_number ep, uint32_t kind, const struct weft_fi_op *op, const void *data, uint64_t length)
+{
+    struct weft_fi_op one = *op;
+    const struct weft_fi_seg seg = {.addr = (uint64_t)(uintptr_t)data, .length = length};
+    uint32_t accepted;
+    one.flags |= FI_INJECT;
+    one.num_seg = length != 0;
+    return weft_fi_do_post((struct weft_fi_ep *)ep, (enum weft_fi_kind)kind, &one, 1, &seg, one.num_seg, &accepted);
+}
+
 void weft_fi_post_poll(weft_fi_number number, uint32_t kind, const struct weft_fi_op *ops, uint32_t n,
                        const struct weft_fi_seg *segs, uint32_t num_seg, struct weft_fi_completion *out, uint32_t max,
                        uint32_t spin_ns, struct weft_fi_post_polled *done)

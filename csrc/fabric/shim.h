@@ -195,6 +195,9 @@ int weft_fi_eq_write(struct weft_fi_eq *eq, uint32_t type, uint64_t context, uin
 int weft_fi_post(weft_fi_number ep, uint32_t kind, const struct weft_fi_op *ops, uint32_t n,
                  const struct weft_fi_seg *segs, uint32_t num_seg, uint32_t *accepted);
 
+/* Posts one operation whose bytes, of any memory, are taken at once; the same result. */
+int weft_fi_inject(weft_fi_number ep, uint32_t kind, const struct weft_fi_op *op, const void *data, uint64_t length);
+
 /* The same, and then, unless nothing was posted for a bad operation, weft_fi_cq_poll of the endpoint's queue for it. */
 void weft_fi_post_poll(weft_fi_number ep, uint32_t kind, const struct weft_fi_op *ops, uint32_t n,
                        const struct weft_fi_seg *segs, uint32_t num_seg, struct weft_fi_completion *out, uint32_t max,
