@@ -71,8 +71,8 @@ func parseAddress(b []byte) (a address, err error) {
 	return a, nil
 }
 
-// String is for people: "fabric:tcp;ofi_rxm 127.0.0.1:17471".
-func (a address) String() string { return fmt.Sprintf("fabric:%s %s", a.provider, a.text) }
+// String is for people: "127.0.0.1:17471".
+func (a address) String() string { return a.text }
 
 // nameText is an endpoint's name for people: a socket address as such, and a text as it is.
 func nameText(name []byte) string {

@@ -146,8 +146,7 @@ func (r railEffects) Send(to address, message []byte) (bool, error) {
 
 // otherProvider is the error of two rails that cannot talk.
 func (r *Rail) otherProvider(to address) error {
-	return fmt.Errorf("%s: the peer's rail is fabric:%s at %s: both ends need the same "+
-		"provider", r.name, to.provider, to.text)
+	return fmt.Errorf("this rail is %s, the peer's at %s is fabric:%s: both ends need the same provider", r.name, to.text, to.provider)
 }
 
 // Up implements [handshake.Effects].

@@ -137,7 +137,7 @@ func (r *Rail) Disconnect(now time.Time, peer rail.PeerID) {
 	if c == nil {
 		return
 	}
-	cause := fmt.Errorf("%s: %v was disconnected: %w", r.name, c.peer, net.ErrClosed)
+	cause := fmt.Errorf("this end gave up the connection: %w", net.ErrClosed)
 	if c.state == connConnecting {
 		r.handshake.Forget(peer)
 		c.report = true

@@ -130,7 +130,7 @@ func (r *Rail) meet(a address) (*remote, error) {
 	}
 	addrs, err := r.av.Insert([]byte(a.name))
 	if err != nil {
-		return nil, fmt.Errorf("%s: insert %v: %w", r.name, a, err)
+		return nil, fmt.Errorf("insert %v: %w", a, err)
 	}
 	to := &remote{addr: addrs[0], name: a.name}
 	r.remotes[a.name] = to

@@ -16,7 +16,7 @@ func (r *Rail) Send(peer rail.PeerID, message []byte) (sent bool, err error) {
 		return false, err
 	}
 	if len(message) > c.longest {
-		return false, fmt.Errorf("%s: message of %d bytes to %v: at most %d are possible: %w", r.name, len(message), c.peer,
+		return false, fmt.Errorf("message of %d bytes: at most %d are possible: %w", len(message),
 			c.longest, syscall.EMSGSIZE)
 	}
 	if c.messaged == c.mayMessage || !r.say(c, controlMessage, uint64(len(message)), message) {
@@ -42,7 +42,7 @@ func (r *Rail) say(c *conn, kind controlKind, value uint64, data []byte) bool {
 	}
 	sent, err := r.mailbox.post(i, n, c.remote, of)
 	if err != nil {
-		r.fail(c, fmt.Errorf("%s: message to %v: %w: %w", r.name, c.peer, rail.ErrPeerGone, err), 0)
+		r.fail(c, fmt.Errorf("%w: send a message: %w", rail.ErrPeerGone, err), 0)
 		return false
 	}
 	if sent {
@@ -83,10 +83,10 @@ func (r *Rail) messageSent(id workID, x *fabric.Completion) {
 		c.byesSent++
 	}
 	if x.Failed() {
-		cause := r.cq.Err(x)
+		cause := reasonOf(r.cq.Err(x))
 		for _, c := range r.conns {
 			if c != nil && c.remote == s.to && c.state != connConnecting {
-				r.lost(c, fmt.Errorf("%s: message to %v: %w: %w", r.name, c.peer, rail.ErrPeerGone, cause))
+				r.lost(c, fmt.Errorf("%w: a message was not taken: %w", rail.ErrPeerGone, cause))
 			}
 		}
 	}
@@ -107,7 +107,7 @@ func (r *Rail) message(id workID, x *fabric.Completion) {
 		}
 	}
 	if err := r.mailbox.receive(i); err != nil {
-		r.failAll(fmt.Errorf("%s: post a receive: %w: %w", r.name, rail.ErrPeerGone, err))
+		r.failAll(fmt.Errorf("%w: post a receive: %w", rail.ErrPeerGone, err))
 	}
 }
 
@@ -125,7 +125,7 @@ func (r *Rail) controlled(message []byte) {
 		err = r.obey(c, m, message[controlSize:])
 	}
 	if err != nil {
-		r.fail(c, fmt.Errorf("%s: %v: %w", r.name, c.peer, err), byeFailed)
+		r.fail(c, err, byeFailed)
 	}
 }
 
@@ -164,8 +164,8 @@ func (r *Rail) bid(c *conn, b bye) {
 		cause = fmt.Errorf("%w: its end of the connection was given up", rail.ErrPeerGone)
 	}
 	if why == byeCut {
-		r.lost(c, fmt.Errorf("%s: %v: %w", r.name, c.peer, cause))
+		r.lost(c, cause)
 		return
 	}
-	r.fail(c, fmt.Errorf("%s: %v: %w", r.name, c.peer, cause), byeClosed)
+	r.fail(c, cause, byeClosed)
 }

@@ -54,7 +54,7 @@ func (r *Rail) allowance(c *conn) int {
 func (r *Rail) connected(op string, peer rail.PeerID) (*conn, error) {
 	c := r.peers[peer]
 	if c == nil || c.state != connUp {
-		return nil, fmt.Errorf("%s: %s to peer %d, which is not up: %w", r.name, op, peer, syscall.ENOTCONN)
+		return nil, fmt.Errorf("%s to peer %d, which is not up: %w", op, peer, syscall.ENOTCONN)
 	}
 	return c, nil
 }
@@ -94,8 +94,7 @@ func (r *Rail) refused(c *conn, o *rail.Op) bool {
 	}
 	c.sent++
 	r.outbox.Emit(rail.Event{Kind: rail.Completed, Peer: c.id, Token: o.Token,
-		Err: fmt.Errorf("%s: operation of kind %d on %v: %w: the key %#x does not permit it", r.name, o.Kind, c.peer,
-			rail.ErrAccess, o.RemoteKey)})
+		Err: fmt.Errorf("%w: the key %#x does not permit operations of kind %d", rail.ErrAccess, o.RemoteKey, o.Kind)})
 	return true
 }
 
@@ -124,17 +123,17 @@ func (r *Rail) operation(c *conn, o *rail.Op) fabric.Op {
 func (r *Rail) check(o *rail.Op) error {
 	switch {
 	case o.Length > r.caps.MaxLength:
-		return fmt.Errorf("%s: operation of %d bytes: at most %d are possible: %w", r.name, o.Length, r.caps.MaxLength,
+		return fmt.Errorf("operation of %d bytes: at most %d are possible: %w", o.Length, r.caps.MaxLength,
 			syscall.EMSGSIZE)
 	case o.LocalKey > math.MaxUint32:
-		return fmt.Errorf("%s: local key %#x is none of this rail's: %w", r.name, o.LocalKey, syscall.EINVAL)
+		return fmt.Errorf("local key %#x is none of this rail's: %w", o.LocalKey, syscall.EINVAL)
 	case o.Kind > rail.CompareSwap, isAtomic(o.Kind) && !r.caps.Atomics:
-		return fmt.Errorf("%s: operation of kind %d: %w", r.name, o.Kind, errors.ErrUnsupported)
+		return fmt.Errorf("operation of kind %d: %w", o.Kind, errors.ErrUnsupported)
 	case isAtomic(o.Kind) && (o.Length != 8 || o.RemoteAddr%8 != 0):
-		return fmt.Errorf("%s: atomic operation on %d bytes at %#x, not 8 at a multiple of 8: %w", r.name, o.Length,
+		return fmt.Errorf("atomic operation on %d bytes at %#x: it takes 8 bytes at a multiple of 8: %w", o.Length,
 			o.RemoteAddr, syscall.EINVAL)
 	case o.HasImm && o.Kind != rail.Write:
-		return fmt.Errorf("%s: immediate of an operation that is no write: %w", r.name, syscall.EINVAL)
+		return fmt.Errorf("an operation of kind %d with an immediate, which only writes have: %w", o.Kind, syscall.EINVAL)
 	}
 	return nil
 }
@@ -195,9 +194,9 @@ func (r *Rail) postError(c *conn, err error) error {
 	case err == nil, errors.Is(err, fabric.ErrQueueFull):
 		return nil
 	case errors.Is(err, syscall.EINVAL):
-		return fmt.Errorf("%s: post to %v: %w", r.name, c.peer, err)
+		return fmt.Errorf("post: %w", err)
 	}
-	err = fmt.Errorf("%s: post to %v: %w: %w", r.name, c.peer, rail.ErrPeerGone, err)
+	err = fmt.Errorf("%w: post: %w", rail.ErrPeerGone, err)
 	r.touched = true
 	r.lost(c, err)
 	return err

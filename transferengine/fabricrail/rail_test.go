@@ -77,7 +77,8 @@ func TestRailsOfDifferentProvidersRefuse(t *testing.T) {
 	rdmatest.Require(t, rdmatest.Fabric)
 	a := open(t, local(), 1)
 	_, err := a.rail.Connect(time.Now(), a.fabric().AddressOver("efa"), time.Now().Add(patience))
-	require.ErrorContains(t, err, "fabric:tcp;ofi_rxm: the peer's rail is fabric:efa at 127.0.0.1:")
+	require.ErrorContains(t, err, "this rail is fabric:tcp;ofi_rxm, the peer's at 127.0.0.1:")
+	require.ErrorContains(t, err, "is fabric:efa: both ends need the same provider")
 	_, err = a.rail.Connect(time.Now(), []byte("nonsense"), time.Now().Add(patience))
 	require.ErrorContains(t, err, "rail address")
 }

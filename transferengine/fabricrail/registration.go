@@ -85,7 +85,7 @@ func (r *Rail) Register(memory []byte, access rail.Access) (rail.Registration, e
 	}
 	mr, err := r.register(memory, cfg)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", r.name, err)
+		return nil, err
 	}
 	reg := &registration{rail: r, mr: mr}
 	if err := reg.life.Init("registration", &r.life, mr.Close); err != nil {

@@ -1,6 +1,7 @@
 package fabricrail
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
@@ -17,7 +18,7 @@ func (r *Rail) Connect(now time.Time, to []byte, deadline time.Time) (rail.PeerI
 	r.touch(now)
 	a, err := parseAddress(to)
 	if err != nil {
-		return 0, fmt.Errorf("%s: connect: %w", r.name, err)
+		return 0, err
 	}
 	if a.provider != r.self.provider {
 		return 0, r.otherProvider(a)
@@ -81,7 +82,7 @@ func (r *Rail) poll(thorough bool) (more bool) {
 				n, err = r.cq.Poll(r.completions[:])
 			}
 			if err != nil {
-				r.failAll(fmt.Errorf("%s: %w: %w", r.name, rail.ErrPeerGone, err))
+				r.failAll(fmt.Errorf("%w: %w", rail.ErrPeerGone, err))
 				return false
 			}
 			if r.took(n); n == 0 {
@@ -135,15 +136,26 @@ func (r *Rail) operated(id workID, x *fabric.Completion) {
 	}
 	cause := r.cq.Err(x)
 	if r.refusedBy(cause) {
-		e.Err = fmt.Errorf("%s: operation on %v: %w: %w; a peer whose process ends also answers so", r.name, c.peer,
-			rail.ErrAccess, cause)
+		e.Err = fmt.Errorf("%w, or its process is ending: %w", rail.ErrAccess, reasonOf(cause))
 		r.outbox.Emit(e)
 		return
 	}
 	c.unsure = true
-	e.Err = fmt.Errorf("%s: operation on %v: %w: %w", r.name, c.peer, rail.ErrPeerGone, cause)
+	e.Err = fmt.Errorf("%w: %w", rail.ErrPeerGone, reasonOf(cause))
 	r.outbox.Emit(e)
 	r.lost(c, e.Err)
+}
+
+// reasonOf is why a completion failed, without the operation's number, which says nothing to others than this rail.
+func reasonOf(err error) error {
+	e := new(fabric.CompletionError)
+	switch {
+	case !errors.As(err, &e):
+		return err
+	case e.ProvErrno == 0:
+		return e.Reason
+	}
+	return fmt.Errorf("%w (%s)", e.Reason, e.Text)
 }
 
 // immediate takes an immediate of a peer.
@@ -186,7 +198,7 @@ func (r *Rail) watch() {
 		}
 		speak := func() { r.say(c, controlStatus, 0, nil) }
 		if gone := r.vigil.Look(r.now, &c.signs, drained, speak); gone != nil {
-			r.lost(c, fmt.Errorf("%s: %v: %w: %w", r.name, c.peer, rail.ErrPeerGone, gone))
+			r.lost(c, fmt.Errorf("%w: %w", rail.ErrPeerGone, gone))
 		}
 	}
 	r.vigil.End(r.now)

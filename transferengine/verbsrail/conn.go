@@ -172,11 +172,11 @@ func (r railEffects) Connect(id rail.PeerID, to address, other half) error {
 	end := verbs.Endpoint{GID: to.gid, LID: to.lid, MTU: verbs.MTU(other.mtu), RdAtomic: other.rdAtomic}
 	end.QPN, end.PSN = other.messages.qpn, other.messages.psn
 	if err := c.messages.Connect(end, r.cfg.Connection); err != nil {
-		return fmt.Errorf("%s: connect to %v: %w", r.name, to, err)
+		return fmt.Errorf("connect to %v: %w", to, err)
 	}
 	end.QPN, end.PSN = other.writes.qpn, other.writes.psn
 	if err := c.writes.Connect(end, r.cfg.Connection); err != nil {
-		return fmt.Errorf("%s: connect to %v: %w", r.name, to, err)
+		return fmt.Errorf("connect to %v: %w", to, err)
 	}
 	return nil
 }

@@ -162,7 +162,7 @@ func (r *Rail) Disconnect(now time.Time, peer rail.PeerID) {
 	if c == nil {
 		return
 	}
-	cause := fmt.Errorf("%s: %v was disconnected: %w", r.name, c.peer, net.ErrClosed)
+	cause := fmt.Errorf("this end gave up the connection: %w", net.ErrClosed)
 	if c.state == connConnecting {
 		r.handshake.Forget(peer)
 		c.report = true
@@ -173,16 +173,15 @@ func (r *Rail) Disconnect(now time.Time, peer rail.PeerID) {
 }
 
 // broken is the error of a connection on which a work request ended with an error status.
-func (r *Rail) broken(c *conn, what string, wc *verbs.WC) error {
+func broken(wc *verbs.WC) error {
 	detail := fmt.Errorf("%w (QP %d, vendor error %#x)", wc.Status, wc.QPN, wc.VendorErr)
 	switch wc.Status {
 	case verbs.WCRemoteAccess, verbs.WCRemoteInvalidRequest, verbs.WCRemoteOperation:
-		return fmt.Errorf("%s: %s %v: %w: %w; a peer whose process ends also answers so", r.name, what, c.peer,
-			rail.ErrAccess, detail)
+		return fmt.Errorf("%w, or its process is ending: %w", rail.ErrAccess, detail)
 	case verbs.WCLocalLength, verbs.WCLocalQPOperation, verbs.WCLocalProtection, verbs.WCLocalAccess:
-		return fmt.Errorf("%s: %s %v: %w", r.name, what, c.peer, detail)
+		return detail
 	}
-	return fmt.Errorf("%s: %s %v: %w: %w", r.name, what, c.peer, rail.ErrPeerGone, detail)
+	return fmt.Errorf("%w: %w", rail.ErrPeerGone, detail)
 }
 
 // farewellAfter says how a peer is told that its connection broke with the status. After silence it cannot be told.

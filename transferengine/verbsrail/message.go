@@ -55,7 +55,7 @@ func (r *Rail) Send(peer rail.PeerID, message []byte) (sent bool, err error) {
 		return false, err
 	}
 	if limit := min(c.msgLimit-controlSize, r.caps.MaxSend); len(message) > limit {
-		return false, fmt.Errorf("%s: message of %d bytes to %v: at most %d are possible: %w", r.name, len(message), c.peer,
+		return false, fmt.Errorf("message of %d bytes: at most %d are possible: %w", len(message),
 			limit, syscall.EMSGSIZE)
 	}
 	return r.say(c, control{controlMessage, uint64(len(message))}, message, reserveForOwn), nil
@@ -72,7 +72,7 @@ func (r *Rail) grant(c *conn) {
 func (r *Rail) say(c *conn, m control, data []byte, reserve uint32) bool {
 	sent, err := c.send(m, data, reserve)
 	if err != nil {
-		r.fail(c, fmt.Errorf("%s: %v: %w", r.name, c.peer, err), 0)
+		r.fail(c, err, 0)
 		return false
 	}
 	if sent {
@@ -86,7 +86,7 @@ func (r *Rail) messageSent(c *conn, index uint16, wc *verbs.WC) {
 	c.msgHead++
 	switch {
 	case wc.Status != verbs.WCSuccess:
-		r.silenced(c, r.broken(c, "message to", wc))
+		r.silenced(c, broken(wc))
 	case c.state == connUp:
 		r.grant(c)
 	case c.state == connLeaving && uint16(c.msgTail) == index+1: // the farewell is the last
@@ -106,7 +106,7 @@ func (r *Rail) silenced(c *conn, cause error) {
 // message takes a control message.
 func (r *Rail) message(c *conn, i uint16, wc *verbs.WC) {
 	if wc.Status != verbs.WCSuccess {
-		r.silenced(c, r.broken(c, "connection with", wc))
+		r.silenced(c, broken(wc))
 		return
 	}
 	r.heard(c)
@@ -115,7 +115,7 @@ func (r *Rail) message(c *conn, i uint16, wc *verbs.WC) {
 		err = c.receive(i)
 	}
 	if err != nil {
-		r.fail(c, fmt.Errorf("%s: %v: %w", r.name, c.peer, err), byeFailed)
+		r.fail(c, err, byeFailed)
 	}
 }
 
@@ -147,7 +147,7 @@ func (r *Rail) obey(c *conn, message []byte) error {
 		if bye(m.value)&byeAnswer != 0 {
 			answer = byeClosed
 		}
-		r.fail(c, fmt.Errorf("%s: %v: %w", r.name, c.peer, cause), answer)
+		r.fail(c, cause, answer)
 	}
 	return nil
 }

@@ -32,7 +32,7 @@ func (r *Rail) Post(peer rail.PeerID, ops []rail.Op) (int, error) {
 	if err != nil {
 		// The queue has room by our account and the requests were checked: the device has failed us. Those that it took
 		// may have no completion coming but that of the error state.
-		err = fmt.Errorf("%s: post to %v: %w", r.name, c.peer, err)
+		err = fmt.Errorf("post: %w", err)
 		c.unsure = true
 		r.touch(r.now)
 		r.fail(c, err, byeFailed)
@@ -49,7 +49,7 @@ func (r *Rail) connected(op string, peer rail.PeerID) (*conn, error) {
 	}
 	c := r.peers[peer]
 	if c == nil || c.state != connUp {
-		return nil, fmt.Errorf("%s: %s to peer %d, which is not up: %w", r.name, op, peer, syscall.ENOTCONN)
+		return nil, fmt.Errorf("%s to peer %d, which is not up: %w", op, peer, syscall.ENOTCONN)
 	}
 	r.recent = c
 	return c, nil
@@ -114,18 +114,18 @@ func (r *Rail) check(o *rail.Op) error {
 	atomic := o.Kind == rail.FetchAdd || o.Kind == rail.CompareSwap
 	switch {
 	case o.Length > r.caps.MaxLength:
-		return fmt.Errorf("%s: operation of %d bytes: at most %d are possible: %w", r.name, o.Length, r.caps.MaxLength,
+		return fmt.Errorf("operation of %d bytes: at most %d are possible: %w", o.Length, r.caps.MaxLength,
 			syscall.EMSGSIZE)
 	case o.LocalKey > math.MaxUint32 || o.RemoteKey > math.MaxUint32:
-		return fmt.Errorf("%s: local key %#x and remote key %#x: verbs keys have 32 bits: %w", r.name, o.LocalKey,
+		return fmt.Errorf("local key %#x and remote key %#x: verbs keys have 32 bits: %w", o.LocalKey,
 			o.RemoteKey, syscall.EINVAL)
 	case int(o.Kind) >= len(opcodes), atomic && !r.caps.Atomics:
-		return fmt.Errorf("%s: operation of kind %d: %w", r.name, o.Kind, errors.ErrUnsupported)
+		return fmt.Errorf("operation of kind %d: %w", o.Kind, errors.ErrUnsupported)
 	case atomic && (o.Length != 8 || o.RemoteAddr%8 != 0):
-		return fmt.Errorf("%s: atomic operation on %d bytes at %#x, not 8 at a multiple of 8: %w", r.name, o.Length,
+		return fmt.Errorf("atomic operation on %d bytes at %#x: it takes 8 bytes at a multiple of 8: %w", o.Length,
 			o.RemoteAddr, syscall.EINVAL)
 	case o.HasImm && o.Kind != rail.Write:
-		return fmt.Errorf("%s: immediate of an operation that is no write: %w", r.name, syscall.EINVAL)
+		return fmt.Errorf("an operation of kind %d with an immediate, which only writes have: %w", o.Kind, syscall.EINVAL)
 	}
 	return nil
 }

@@ -1,6 +1,7 @@
 package verbsrail
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
@@ -17,7 +18,7 @@ func (r *Rail) Connect(now time.Time, to []byte, deadline time.Time) (rail.PeerI
 	r.touch(now)
 	a, err := parseAddress(to)
 	if err != nil {
-		return 0, fmt.Errorf("%s: connect: %w", r.name, err)
+		return 0, err
 	}
 	return r.handshake.Connect(now, a, deadline)
 }
@@ -75,7 +76,7 @@ func (r *Rail) poll() (more bool) {
 		if r.wcAt == r.wcEnd && !r.emptied {
 			n, err := r.cq.Poll(r.wcs[:])
 			if err != nil {
-				r.failAll(fmt.Errorf("%s: %w", r.name, err))
+				r.failAll(err)
 				return false
 			}
 			r.wcAt, r.wcEnd, r.emptied = 0, n, n < len(r.wcs)
@@ -153,22 +154,22 @@ func (r *Rail) written(c *conn, index uint16, wc *verbs.WC) {
 	c.unsure = true
 	e.Err = rail.ErrFlushed
 	if wc.Status != verbs.WCFlushed {
-		e.Err = r.broken(c, "operation on", wc)
+		e.Err = broken(wc)
 	}
 	r.outbox.Emit(e)
 	if c.state == connUp {
-		r.fail(c, r.broken(c, "operation on", wc), farewellAfter(wc.Status))
+		r.fail(c, broken(wc), farewellAfter(wc.Status))
 	}
 }
 
 // immediate takes an immediate of the peer.
 func (r *Rail) immediate(c *conn, wc *verbs.WC) {
 	if wc.Status != verbs.WCSuccess {
-		r.fail(c, r.broken(c, "connection with", wc), farewellAfter(wc.Status))
+		r.fail(c, broken(wc), farewellAfter(wc.Status))
 		return
 	}
 	if wc.Opcode != verbs.WCRecvWriteImm {
-		r.fail(c, fmt.Errorf("%s: %v: a message where only writes may arrive", r.name, c.peer), byeFailed)
+		r.fail(c, errors.New("the peer sent a message where only writes may arrive"), byeFailed)
 		return
 	}
 	r.heard(c)
@@ -176,7 +177,7 @@ func (r *Rail) immediate(c *conn, wc *verbs.WC) {
 	r.outbox.Emit(rail.Event{Kind: rail.Immediate, Peer: c.id, Imm: wc.Imm})
 	if left := int(c.offered - c.taken); c.state == connUp && left <= r.cfg.Immediates/2 {
 		if err := r.offer(c, r.cfg.Immediates-left); err != nil {
-			r.fail(c, fmt.Errorf("%s: %v: %w", r.name, c.peer, err), byeFailed)
+			r.fail(c, err, byeFailed)
 			return
 		}
 		r.grant(c)
@@ -201,7 +202,7 @@ func (r *Rail) watch() {
 		}
 		speak := func() { r.say(c, control{kind: controlHeartbeat}, nil, reserveForFarewell) }
 		if gone := r.vigil.Look(r.now, &c.signs, drained, speak); gone != nil {
-			r.fail(c, fmt.Errorf("%s: %v: %w: %w", r.name, c.peer, rail.ErrPeerGone, gone), 0)
+			r.fail(c, fmt.Errorf("%w: %w", rail.ErrPeerGone, gone), 0)
 		}
 	}
 	r.vigil.End(r.now)

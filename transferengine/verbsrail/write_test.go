@@ -201,7 +201,7 @@ func TestRefusedByThePeersMemory(t *testing.T) {
 				require.NoError(t, a.done[token])
 			}
 			require.ErrorIs(t, a.done[10], rail.ErrAccess)
-			require.ErrorContains(t, a.done[10], "a peer whose process ends also answers so")
+			require.ErrorContains(t, a.done[10], "or its process is ending")
 			for token := uint64(11); token < 20; token++ {
 				require.ErrorIs(t, a.done[token], rail.ErrFlushed)
 			}
