@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"encoding/binary"
 	"encoding/hex"
 	"errors"
@@ -15,6 +16,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/weftrdma/weft/cmd/weft/internal/filetransfer"
 	"github.com/weftrdma/weft/cmd/weft/internal/wire"
 	"github.com/weftrdma/weft/internal/rdmatest"
 	"github.com/weftrdma/weft/internal/tlv"
@@ -28,20 +30,23 @@ var attacks = []struct {
 	name   string
 	keyed  *bool // nil: receivers with and without a key
 	attack func(*target, *rand.Rand)
+	lasts  time.Duration // longer attacks have it alone
 }{
-	{"connections that say nothing", nil, idle},
-	{"half a message, and a reset", nil, halfOpen},
-	{"a byte now and then", nil, slow},
-	{"bytes of other protocols, and none", nil, garbage},
-	{"other versions", nil, versions},
-	{"hostile bytes at every state", nil, states},
-	{"lengths that are too large", nil, lengths},
-	{"guessed keys", yes(true), guessedKeys},
-	{"recorded sessions", yes(true), replays},
-	{"changed messages", yes(true), changed},
-	{"guessed keys of memory", yes(false), guessedMemory},
-	{"engines of somebody else", yes(false), somebodyElse},
-	{"the data port", nil, dataPortBytes},
+	{"connections that say nothing", nil, idle, 0},
+	{"half a message, and a reset", nil, halfOpen, 0},
+	{"a byte now and then", nil, slow, 0},
+	{"bytes of other protocols, and none", nil, garbage, 0},
+	{"other versions", nil, versions, 0},
+	{"hostile bytes at every state", nil, states, 0},
+	{"lengths that are too large", nil, lengths, 0},
+	{"guessed keys", yes(true), guessedKeys, 0},
+	{"recorded sessions", yes(true), replays, 0},
+	{"changed messages", yes(true), changed, 0},
+	{"guessed keys of memory", yes(false), guessedMemory, 0},
+	{"hostile bytes in the window", yes(false), hostileWindow, 0},
+	{"seats that are not used", yes(false), hogs, 30 * time.Second},
+	{"engines of somebody else", yes(false), somebodyElse, 0},
+	{"the data port", nil, dataPortBytes, 0},
 }
 
 func yes(is bool) *bool { return &is }
@@ -320,39 +325,91 @@ func (f *flipped) Write(p []byte) (int, error) {
 	return f.Conn.Write(p)
 }
 
-// guessedMemory is a stranger that greets like a sender and then guesses keys of memory that is not its own.
-func guessedMemory(g *target, random *rand.Rand) {
-	engine, err := transferengine.Open(transferengine.Config{Rails: []rail.Opener{fabricrail.Config{Provider: "tcp", Node: "127.0.0.1"}},
-		TransferTimeout: 5 * time.Second})
+// intruder is a stranger that greets like a sender and has a seat.
+type intruder struct {
+	engine *transferengine.Engine
+	region *transferengine.Region
+	conn   net.Conn
+	said   *wire.Conn
+	window []byte // the descriptor
+	peer   *transferengine.Peer
+}
+
+// intrude gets a seat at a receiver without a key; nil if there is none. What it returns must be closed.
+func (g *target) intrude(host byte) *intruder {
+	ip := net.IPv4(127, 0, 0, host)
+	engine, err := transferengine.Open(transferengine.Config{Rails: []rail.Opener{fabricrail.Config{Provider: "tcp", Node: ip.String()}},
+		TransferTimeout: 5 * time.Second, CloseTimeout: 5 * time.Second})
 	if !noError(g.t, err) {
-		return
+		return nil
 	}
-	defer func() { noError(g.t, engine.Close()) }()
-	memory := make([]byte, 4096)
-	region, err := engine.Register(memory, transferengine.RemoteWrite)
-	if !noError(g.t, err) {
-		return
+	in := &intruder{engine: engine}
+	if in.region, err = engine.Register(make([]byte, 4096), transferengine.RemoteWrite); err == nil {
+		d := net.Dialer{LocalAddr: &net.TCPAddr{IP: ip}, Timeout: rdmatest.Deadline(10 * time.Second)}
+		in.conn, err = d.Dial("tcp", g.address)
 	}
-	defer func() { noError(g.t, region.Close()) }()
-	w, conn := g.greets(rand.New(rand.NewPCG(0, 0)), nil) // from the address that the engine has
-	if w == nil {
-		return
+	if err == nil && in.greet(g) {
+		return in
 	}
-	defer conn.Close()
-	welcome := g.welcomed(w, engine, region)
+	in.close(g)
+	return nil
+}
+
+func (in *intruder) greet(g *target) bool {
+	in.said = wire.NewConn(in.conn, rdmatest.Deadline(10*time.Second))
+	if in.said.Send(&wire.Hello{Nonce: wire.NewNonce()}) != nil {
+		return false
+	}
+	if _, err := in.said.ReceiveBy(time.Now().Add(rdmatest.Deadline(10 * time.Second))); err != nil {
+		return false
+	}
+	noError(g.t, in.said.Authenticate(nil, true))
+	welcome := g.welcomed(in.said, in.engine, in.region)
 	if welcome == nil {
-		return
+		return false
 	}
+	in.window = welcome.Window
 	var address transferengine.Address
-	var own transferengine.Descriptor
 	noError(g.t, address.UnmarshalBinary(welcome.Engine))
-	noError(g.t, own.UnmarshalBinary(welcome.Window))
-	peer, err := engine.Connect(rdmatest.Context(g.t, patience), address)
-	if err != nil {
+	var err error
+	in.peer, err = in.engine.Connect(rdmatest.Context(g.t, patience), address)
+	return err == nil
+}
+
+func (in *intruder) close(g *target) {
+	if in.conn != nil {
+		_ = in.conn.Close()
+	}
+	if in.region != nil {
+		ctx, cancel := context.WithTimeout(context.Background(), rdmatest.Deadline(10*time.Second))
+		defer cancel()
+		_ = in.engine.Shutdown(ctx) // which ends what is under way
+		noError(g.t, in.region.Close())
+	}
+	noError(g.t, in.engine.Close())
+}
+
+// write writes to a descriptor in its wire format, and returns how that ended.
+func (in *intruder) write(g *target, descriptor []byte, w transferengine.Write) error {
+	var dest transferengine.Descriptor
+	noError(g.t, dest.UnmarshalBinary(descriptor))
+	w.Peer, w.Source, w.Dest = in.peer, in.region, &dest
+	var transfer transferengine.Transfer
+	if err := in.engine.Write(&transfer, w); err != nil {
+		return err
+	}
+	return transfer.Wait(rdmatest.Context(g.t, patience))
+}
+
+// guessedMemory guesses keys of memory that is not its own.
+func guessedMemory(g *target, random *rand.Rand) {
+	in := g.intrude(1)
+	if in == nil {
 		return
 	}
-	for range 8 {
-		b := bytes.Clone(welcome.Window)
+	defer in.close(g)
+	for in.peer.Err() == nil { // a wrong key costs the session
+		b := bytes.Clone(in.window)
 		key := binary.BigEndian.Uint64(b[len(b)-8:])
 		switch random.IntN(3) {
 		case 0:
@@ -362,24 +419,50 @@ func guessedMemory(g *target, random *rand.Rand) {
 		case 2:
 			key = random.Uint64()
 		}
-		if key == binary.BigEndian.Uint64(welcome.Window[len(b)-8:]) {
+		binary.BigEndian.PutUint64(b[len(b)-8:], key)
+		if bytes.Equal(b, in.window) {
 			continue
 		}
-		binary.BigEndian.PutUint64(b[len(b)-8:], key)
-		var guess transferengine.Descriptor
-		noError(g.t, guess.UnmarshalBinary(b))
-		var transfer transferengine.Transfer
-		err := engine.Write(&transfer, transferengine.Write{Peer: peer, Source: region, Dest: &guess, Length: 4096})
-		if err == nil {
-			err = transfer.Wait(rdmatest.Context(g.t, patience))
-		}
-		if err == nil {
-			g.t.Errorf("a guessed key of memory, %#x beside %#x, was taken", key, own)
-		}
-		if peer.Err() != nil {
-			return // a wrong key costs the session
+		if in.write(g, b, transferengine.Write{Length: 4096}) == nil {
+			g.t.Errorf("a guessed key of memory was taken: %#x", key)
+			return
 		}
 	}
+}
+
+// hostileWindow writes what is no record into the window, and says that it is there.
+func hostileWindow(g *target, random *rand.Rand) {
+	in := g.intrude(byte(2 + random.IntN(200)))
+	if in == nil {
+		return
+	}
+	defer in.close(g)
+	if random.IntN(2) == 0 {
+		_ = in.said.Send(&wire.File{Name: "hostile"})
+	}
+	for i := range in.region.Bytes() {
+		in.region.Bytes()[i] = byte(random.Uint32())
+	}
+	for slot := range uint32(4) {
+		_ = in.write(g, in.window, transferengine.Write{DestOffset: uint64(slot) * 4096, Length: uint64(1 + random.IntN(4096)),
+			Imm: random.Uint32N(20), HasImm: true})
+	}
+	_ = in.said.Send(&wire.End{})
+	g.requireEnd(in.conn, "hostile bytes in the window")
+}
+
+// hogs takes all seats and says nothing until they are taken away.
+func hogs(g *target, _ *rand.Rand) {
+	var all sync.WaitGroup
+	for range filetransfer.DefaultSeats + 2 {
+		all.Go(func() {
+			if in := g.intrude(201); in != nil {
+				g.requireEnd(in.conn, "a seat that is not used")
+				in.close(g)
+			}
+		})
+	}
+	all.Wait()
 }
 
 // welcomed asks for a seat; nil if there is none.

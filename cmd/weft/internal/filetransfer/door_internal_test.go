@@ -5,6 +5,7 @@ import (
 	"net"
 	"net/netip"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -91,7 +92,7 @@ func seated(w *waiter) bool {
 // enter is a sender that finds room, and place the place that it was told last.
 func enter(t *testing.T, s *seats, n byte) *waiter {
 	t.Helper()
-	w, err := s.enter(host(n))
+	w, err := s.enter(host(n), nil)
 	require.NoError(t, err)
 	return w
 }
@@ -144,12 +145,43 @@ func TestLineIsBounded(t *testing.T) {
 	for range linePerHost {
 		enter(t, s, 1)
 	}
-	_, err := s.enter(host(1))
+	_, err := s.enter(host(1), nil)
 	require.ErrorIs(t, err, errLine)
 	for i := range linePlaces - linePerHost {
 		enter(t, s, byte(2+i/linePerHost))
 	}
-	_, err = s.enter(host(200))
+	_, err = s.enter(host(200), nil)
 	require.ErrorIs(t, err, errLine)
 	require.Len(t, s.line, linePlaces)
+}
+
+// TestUnusedSeatsAreTakenAway for a host that has none, from one that has several: the one that moved nothing for longest.
+func TestUnusedSeatsAreTakenAway(t *testing.T) {
+	const unused = 10 * time.Second
+	s := newSeats(3, linePlaces)
+	var ended []int
+	var hogs []*waiter
+	now := time.Now()
+	for i := range 3 {
+		w, err := s.enter(host(1), func(error) { ended = append(ended, i) })
+		require.NoError(t, err)
+		w.moved.Store(now.Add(time.Duration(-9-i) * time.Second).UnixNano()) // 9, 10 and 11 s ago
+		hogs = append(hogs, w)
+	}
+	own := enter(t, s, 1)
+	s.reclaim(own, now, unused)
+	require.Empty(t, ended, "for its own host nothing is taken away")
+	other := enter(t, s, 2)
+	s.reclaim(other, now, unused)
+	require.Equal(t, []int{2}, ended)
+	s.leave(hogs[2])
+	require.True(t, seated(other))
+	s.reclaim(other, now, unused)
+	require.Equal(t, []int{2}, ended, "it has a seat")
+	third := enter(t, s, 3)
+	hogs[1].progressed()
+	s.reclaim(third, now, unused)
+	require.Equal(t, []int{2}, ended, "all that are left were used")
+	s.reclaim(third, now.Add(unused), unused)
+	require.Equal(t, []int{2, 0}, ended)
 }

@@ -442,3 +442,25 @@ func TestWhatTheNetworkAnswersIsNotTold(t *testing.T) {
 	require.Equal(t, silent, answer(m))
 	require.Contains(t, silent, "no connection to its engine within 300ms")
 }
+
+// TestSeatsThatAreNotUsed: a host that takes all seats and moves nothing does not keep another one out.
+func TestSeatsThatAreNotUsed(t *testing.T) {
+	end := receive(t, newNetwork(t, simrail.Script{}), &filetransfer.Receiver{Window: window, Seats: 2,
+		Timeouts: filetransfer.Timeouts{Handshake: time.Second, Greeting: patience}})
+	hogs := []*wire.Conn{greet(t, end, "hog 1"), greet(t, end, "hog 2")}
+	d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 2)}, Timeout: patience}
+	conn, err := d.Dial("tcp", end.address)
+	require.NoError(t, err)
+	f := source(t, "file", 3*window)
+	s := filetransfer.Sender{Engine: openEngine(t, end.network, "sender")}
+	report, err := s.Send(rdmatest.Context(t, patience), conn, []filetransfer.Source{f})
+	require.NoError(t, err)
+	end.requireArrived(report, f)
+	m, err := hogs[0].Receive()
+	require.NoError(t, err)
+	if _, ok := m.(*wire.Abort); !ok {
+		m, err = hogs[1].Receive()
+		require.NoError(t, err)
+	}
+	require.Equal(t, &wire.Abort{Text: "it moved nothing for 1s while other hosts wait for a seat"}, m)
+}

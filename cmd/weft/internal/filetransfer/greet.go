@@ -186,8 +186,8 @@ func (s *session) admit(key []byte, deadline time.Time) (*wire.Request, error) {
 }
 
 // wait waits for a seat, and tells the sender its place.
-func (s *session) wait(w *waiter) error {
-	alive := time.NewTicker(signOfLife)
+func (s *session) wait(w *waiter, seats *seats) error {
+	alive := time.NewTicker(min(signOfLife, s.timeouts.Handshake/3))
 	defer alive.Stop()
 	place := 0
 	for {
@@ -205,6 +205,7 @@ func (s *session) wait(w *waiter) error {
 			return fmt.Errorf("it sent %q before it had a seat", wire.NameOf(m))
 		case place = <-w.place:
 		case <-alive.C:
+			seats.reclaim(w, time.Now(), s.timeouts.Handshake)
 		}
 		if place == 0 {
 			continue

@@ -44,6 +44,7 @@ type File interface {
 type receiving struct {
 	*session
 	receiver *Receiver
+	seat     *waiter
 
 	peer            *transferengine.Peer
 	window          *buffer
@@ -137,6 +138,7 @@ func (s *receiving) takeSlot(taking context.Context, st *takenSlot) error {
 		}
 		return s.reason(err)
 	}
+	s.seat.progressed()
 	select {
 	case <-st.idle: // at once, unless the sender writes over a slot that it was not given back
 		return nil

@@ -187,17 +187,17 @@ func (s *serving) meet(g *guest) {
 		return
 	}
 	session.start()
-	w, err := s.seats.enter(g.host)
+	w, err := s.seats.enter(g.host, session.cancel)
 	if err != nil {
 		s.turnAway(session, err)
 		return
 	}
 	defer s.seats.leave(w)
-	if err := session.wait(w); err != nil {
+	if err := session.wait(w, s.seats); err != nil {
 		s.turnAway(session, err)
 		return
 	}
-	s.serve(session, request)
+	s.serve(session, w, request)
 }
 
 // turnAway gives up a connection that did not become a transfer.
@@ -209,9 +209,9 @@ func (s *serving) turnAway(session *session, err error) {
 }
 
 // serve serves a sender that has a seat.
-func (s *serving) serve(session *session, request *wire.Request) {
+func (s *serving) serve(session *session, seat *waiter, request *wire.Request) {
 	report := Report{Peer: session.other()}
-	r := &receiving{session: session, receiver: s.Receiver, report: &report}
+	r := &receiving{session: session, seat: seat, receiver: s.Receiver, report: &report}
 	defer r.part()
 	if err := r.welcome(request); err != nil {
 		s.turnAway(session, fail(err, "welcome %s", session.other()))
