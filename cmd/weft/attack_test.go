@@ -138,7 +138,7 @@ func (g *target) send(random *rand.Rand) {
 	var out lockedBuffer
 	start := time.Now()
 	defer func() { g.slowest = max(g.slowest, time.Since(start)) }()
-	if status := run(rdmatest.Context(g.t, patience), args, &out, &out); status != 0 {
+	if status := run(rdmatest.Context(g.t, patience), args, nil, &out, &out); status != 0 {
 		g.t.Errorf("an honest sender was not served: status %d: %s", status, out.String())
 		return
 	}

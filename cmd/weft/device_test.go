@@ -34,7 +34,7 @@ const patience = 60 * time.Second
 // weftChild is a process that prints its number and then runs a command line, all on standard output.
 func weftChild(args []string) int {
 	fmt.Println("process", os.Getpid())
-	return runUntilSignal(args, os.Stdout, os.Stdout)
+	return runUntilSignal(args, os.Stdin, os.Stdout, os.Stdout)
 }
 
 // readUntil reads a child's lines up to one that matches, and returns what its first group matched.
@@ -185,7 +185,7 @@ func force(t *testing.T, rail string) {
 			requireSame(t, to, path)
 		} else {
 			require.Equal(t, statusFailed, status)
-			require.Contains(t, stderr, address+`, file: refused: file already exists`)
+			require.Equal(t, "weft: file: file already exists\n", stderr[strings.LastIndex(stderr, "weft:"):])
 			old, err := os.ReadFile(filepath.Join(to, "file"))
 			require.NoError(t, err)
 			require.Equal(t, "old", string(old))

@@ -21,8 +21,8 @@ func (a *app) infoCommand() *cobra.Command {
 is marked) and limits, the providers of libfabric that can be a rail, the libraries
 that were found, and how this program was built. It works, and says what is missing, where there is no device or library.
 
-With --json the result is one object: build, libraries, devices, providers, and
-error if devices cannot be listed.
+With --json the result is one object: command, status, error (why devices cannot be
+listed; the status is 0 even so), build, libraries, devices and providers.
 
 Exit status: 0.`,
 		Args: cobra.NoArgs,
@@ -32,11 +32,11 @@ Exit status: 0.`,
 
 // infoResult is what --json prints.
 type infoResult struct {
+	outcome
 	Build     build                `json:"build"`
 	Libraries []inventory.Library  `json:"libraries"`
 	Devices   []inventory.Device   `json:"devices"`
 	Providers []inventory.Provider `json:"providers"`
-	Error     string               `json:"error,omitempty"` // why devices cannot be listed
 }
 
 // build is how the program was built.
@@ -78,18 +78,19 @@ func newBuild(info *debug.BuildInfo, err, fabricErr error) build {
 	return b
 }
 
+func newInfoResult(o outcome) infoResult {
+	return infoResult{outcome: o, Build: newBuild(nil, nil, nil), Libraries: []inventory.Library{}, Devices: []inventory.Device{},
+		Providers: []inventory.Provider{}}
+}
+
 func (a *app) info() error {
 	devices, err := inventory.Devices()
 	built, _ := debug.ReadBuildInfo() // nil where there is none
 	providers, fabricErr := inventory.Providers()
-	r := infoResult{Build: newBuild(built, err, fabricErr), Libraries: []inventory.Library{inventory.Verbs(err),
-		inventory.Fabric(fabricErr)}, Devices: devices, Providers: providers}
-	if r.Devices == nil {
-		r.Devices = []inventory.Device{}
-	}
-	if r.Providers == nil {
-		r.Providers = []inventory.Provider{}
-	}
+	r := newInfoResult(outcome{Command: "info"})
+	r.Build = newBuild(built, err, fabricErr)
+	r.Libraries = append(r.Libraries, inventory.Verbs(err), inventory.Fabric(fabricErr))
+	r.Devices, r.Providers = append(r.Devices, devices...), append(r.Providers, providers...)
 	if err != nil {
 		r.Error = err.Error()
 	}
@@ -132,9 +133,9 @@ func (a *app) printLibrary(l inventory.Library) {
 	case l.Error != "":
 		fmt.Fprintf(a.stdout, "%s: missing: %s\n", l.Name, l.Error)
 	case l.Path == "":
-		fmt.Fprintf(a.stdout, "%s: found\n", l.Name)
+		fmt.Fprintf(a.stdout, "%s: version %s\n", l.Name, orUnknown(l.Version))
 	default:
-		fmt.Fprintf(a.stdout, "%s %s: %s\n", l.Name, l.Version, l.Path)
+		fmt.Fprintf(a.stdout, "%s: version %s, %s\n", l.Name, orUnknown(l.Version), l.Path)
 	}
 }
 
@@ -162,6 +163,13 @@ func (a *app) printDevice(d inventory.Device) {
 			fmt.Fprintf(a.stdout, "    %s\n", strings.ReplaceAll(strings.TrimSpace(p.NoGID), "\n", "\n    "))
 		}
 	}
+}
+
+func orUnknown(text string) string {
+	if text == "" {
+		return "unknown"
+	}
+	return text
 }
 
 func orNone(text string) string {

@@ -4,12 +4,17 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"net"
 	"net/netip"
 	"os"
 	"path/filepath"
 	"regexp"
 	"runtime/debug"
+	"slices"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -25,14 +30,14 @@ func TestMain(m *testing.M) {
 func weft(t *testing.T, args ...string) (status int, stdout, stderr string) {
 	t.Helper()
 	var out, err bytes.Buffer
-	status = run(rdmatest.Context(t, patience), args, &out, &err)
+	status = run(rdmatest.Context(t, patience), args, nil, &out, &err)
 	return status, out.String(), err.String()
 }
 
 func TestHelp(t *testing.T) {
 	status, out, _ := weft(t, "--help")
 	require.Zero(t, status)
-	for _, command := range []string{"info", "doctor", "recv", "send"} {
+	for _, command := range []string{"info", "doctor", "recv", "send", "version"} {
 		require.Contains(t, out, "  "+command+" ")
 		status, out, _ := weft(t, command, "--help")
 		require.Zero(t, status)
@@ -61,9 +66,17 @@ func TestWrongCommandLines(t *testing.T) {
 		"unknown flag: --speed":                   {"send", "--speed", file, "192.0.2.1:7471"},
 		"only received 1":                         {"send", file},
 		"the last argument is the receiver":       {"send", file, "192.0.2.1"},
+		`"0" is no port: from 1 to 65535`:         {"send", file, "192.0.2.1:0"},
+		`"70000" is no port`:                      {"send", file, "192.0.2.1:70000"},
+		"has no host":                             {"send", file, ":7471"},
+		"standard input can be sent once":         {"send", "-", "-", "192.0.2.1:7471"},
+		"would both arrive as":                    {"send", file, file, "192.0.2.1:7471"},
+		"--listen 127.0.0.1:99999":                {"recv", "--dir", ".", "--listen", "127.0.0.1:99999"},
+		"--max-files -1":                          {"recv", "--dir", ".", "--max-files", "-1"},
+		"a size is a number":                      {"recv", "--dir", ".", "--max-bytes", "many"},
 		"unknown command":                         {"recv", "somewhere"},
 		"recv needs --dir":                        {"recv"},
-		"--window 4095: from 4096 to 1073741824":  {"recv", "--dir", ".", "--window", "4095"},
+		"--window 4095: from 4KiB to 1GiB":        {"recv", "--dir", ".", "--window", "4095"},
 		"--window 1073741825":                     {"recv", "--dir", ".", "--window", "1073741825"},
 		"--rail sim: simrail joins engines of":    {"recv", "--dir", ".", "--rail", "sim"},
 		"--rail sim:x: simrail joins engines of":  {"send", "--rail", "sim:x", file, "192.0.2.1:7471"},
@@ -82,7 +95,7 @@ func TestWrongCommandLines(t *testing.T) {
 		status, out, err := weft(t, args...)
 		require.Equal(t, statusUsage, status, args)
 		require.Contains(t, err, text)
-		require.Contains(t, err, "weft --help")
+		require.Regexp(t, `See weft.* --help\.\n$`, err)
 		require.Empty(t, out)
 	}
 }
@@ -90,9 +103,14 @@ func TestWrongCommandLines(t *testing.T) {
 // TestFailures are of commands that were right; with --json they print an object.
 func TestFailures(t *testing.T) {
 	dir := t.TempDir()
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer taken.Close()
 	for text, args := range map[string][]string{
-		"no such file or directory":     {"recv", "--dir", filepath.Join(dir, "absent")},
-		"`weft doctor` says what to do": {"recv", "--dir", dir, "--rail", "verbs:no_such_device"},
+		"no such file or directory": {"recv", "--dir", filepath.Join(dir, "absent")},
+		"verbs:no_such_device":      {"recv", "--dir", dir, "--rail", "verbs:no_such_device"},
+		"this machine has no address 192.0.2.1. What to do: give one that it has: 127.0.0.1": {"recv", "--dir", dir, "--open", "--listen", "192.0.2.1:7471"},
+		"another program listens on port": {"recv", "--dir", dir, "--listen", taken.Addr().String()},
 	} {
 		status, out, err := weft(t, args...)
 		require.Equal(t, statusFailed, status, args)
@@ -100,10 +118,31 @@ func TestFailures(t *testing.T) {
 		require.Empty(t, out)
 		status, out, _ = weft(t, append(args, "--json")...)
 		require.Equal(t, statusFailed, status)
-		var result struct{ Error string }
+		var result outcome
 		require.NoError(t, json.Unmarshal([]byte(out), &result))
 		require.Contains(t, result.Error, text)
 	}
+}
+
+// TestDoctorKeepsItsWord: where an error says that the doctor has everything, the doctor finds what the error tells.
+func TestDoctorKeepsItsWord(t *testing.T) {
+	_, _, stderr := weft(t, "recv", "--dir", t.TempDir(), "--rail", "verbs:no_such_device")
+	if !strings.Contains(stderr, "weft doctor") {
+		return // this machine has all that RDMA needs, and no device of that name
+	}
+	fix := regexp.MustCompile("What to do: (.*) \\(`weft doctor --rail (.*)` has").FindStringSubmatch(stderr)
+	require.NotNil(t, fix, stderr)
+	status, out, _ := weft(t, "doctor", "--rail", fix[2])
+	require.Equal(t, statusFailed, status)
+	require.Contains(t, out, "fix: "+fix[1]+"\n")
+}
+
+// TestDoctorOfAddresses says the same as recv.
+func TestDoctorOfAddresses(t *testing.T) {
+	_, out, _ := weft(t, "doctor", "--listen", "192.0.2.1:7471")
+	require.Contains(t, out, "broken   listen: this machine has no address 192.0.2.1\n         fix: give one that it has: 127.0.0.1")
+	_, out, _ = weft(t, "doctor", "--listen", "127.0.0.1:0")
+	require.Contains(t, out, "ok       listen: 127.0.0.1:0 can be listened on\n")
 }
 
 // TestInfo holds on every machine, with and without libibverbs and devices.
@@ -171,27 +210,141 @@ func TestDoctorOfFabric(t *testing.T) {
 	}
 }
 
-func TestReportTransfer(t *testing.T) {
-	report := filetransfer.Report{Peer: "192.0.2.1:7471", Seconds: 2, RDMABytes: 4096, ControlBytes: 77, Total: filetransfer.Total{Files: 2, Failed: 1, Bytes: 4096},
-		Files: []filetransfer.FileReport{{Name: "good", Bytes: 4096, SHA256: "abc"}, {Name: "bad\x1b[2J", Bytes: 1, Error: "exists"}}}
-	var out, stderr bytes.Buffer
-	a := &app{stdout: &out, stderr: &stderr}
-	require.ErrorIs(t, a.reportTransfer(newTransferResult("verbs:rxe0", report, nil)), errReported)
-	require.Equal(t, "abc  good  4.0 KiB\n1 of 2 files, 4.0 KiB in 2.00 s, 2.0 KiB/s, over verbs:rxe0, with 192.0.2.1:7471\n",
-		out.String())
-	require.Equal(t, "weft: 192.0.2.1:7471, \"bad\\x1b[2J\": refused: exists\n", stderr.String())
+// testApp is an app that writes into buffers.
+func testApp(json bool) (a *app, out, stderr *bytes.Buffer) {
+	out, stderr = new(bytes.Buffer), new(bytes.Buffer)
+	a = &app{stdout: out, console: newConsole(stderr), json: json}
+	a.stderr = a.console
+	return a, out, stderr
+}
 
-	out.Reset()
-	a.json = true
-	require.ErrorIs(t, a.reportTransfer(newTransferResult("verbs:rxe0", report, errors.New("broke off"))), errReported)
-	require.JSONEq(t, `{"rail":"verbs:rxe0","peer":"192.0.2.1:7471","seconds":2,"bytes_per_second":2048,"control_bytes":77,
-		"rdma_bytes":4096,"error":"broke off","total":{"files":2,"failed":1,"bytes":4096},
+func TestReportTransfer(t *testing.T) {
+	report := filetransfer.Report{Peer: "192.0.2.1:7471", Seconds: 2, RDMABytes: 4096, ControlBytes: 77,
+		Total: filetransfer.Total{Files: 3, Failed: 1, Bytes: 4096},
+		Files: []filetransfer.FileReport{{Name: "good", Bytes: 4096, SHA256: "abc"}, {Name: "bad\x1b[2J", Bytes: 1, Error: "exists"},
+			{Name: "folder", Folder: true}}}
+	a, out, stderr := testApp(false)
+	require.ErrorIs(t, a.reportTransfer("send", "verbs:rxe0", report, nil, 0), errReported)
+	require.Equal(t, "abc  good  4.0 KiB\nfolder/\n2 of 3 files, 4.0 KiB in 2.00 s, 2.0 KiB/s, over verbs:rxe0, with 192.0.2.1:7471\n",
+		out.String())
+	require.Equal(t, "weft: \"bad\\x1b[2J\": exists\n", stderr.String())
+
+	a, out, _ = testApp(true)
+	require.ErrorIs(t, a.reportTransfer("recv", "verbs:rxe0", report, errors.New("broke off"), 130), errReported)
+	require.JSONEq(t, `{"command":"recv","status":130,"error":"broke off","rail":"verbs:rxe0","peer":"192.0.2.1:7471","seconds":2,
+		"bytes_per_second":2048,"control_bytes":77,"rdma_bytes":4096,"total":{"files":3,"failed":1,"bytes":4096},
 		"files":[{"name":"good","folder":false,"bytes":4096,"sha256":"abc","error":""},
-		{"name":"bad\u001b[2J","folder":false,"bytes":1,"sha256":"","error":"exists"}]}`, out.String())
+		{"name":"bad\u001b[2J","folder":false,"bytes":1,"sha256":"","error":"exists"},
+		{"name":"folder","folder":true,"bytes":0,"sha256":"","error":""}]}`, out.String())
 
 	report.Files, report.Total = report.Files[:1], filetransfer.Total{Files: 1, Bytes: 4096}
-	require.NoError(t, a.reportTransfer(newTransferResult("verbs:rxe0", report, nil)))
-	require.Equal(t, []filetransfer.FileReport{}, newTransferResult("verbs:rxe0", filetransfer.Report{}, nil).Files)
+	a, _, _ = testApp(false)
+	require.NoError(t, a.reportTransfer("send", "verbs:rxe0", report, nil, 0))
+}
+
+// TestReportOfTransferThatEnded says once what ended it, and not for each file.
+func TestReportOfTransferThatEnded(t *testing.T) {
+	files := make([]filetransfer.FileReport, 1000)
+	for i := range files {
+		files[i] = filetransfer.FileReport{Name: "x", Error: "not sent to the end: broke off", CutOff: true}
+	}
+	a, out, stderr := testApp(false)
+	require.ErrorIs(t, a.reportTransfer("send", "fabric:tcp", filetransfer.Report{Files: files,
+		Total: filetransfer.Total{Files: 1000, Failed: 1000}}, errors.New("broke off"), 1), errReported)
+	require.Empty(t, out.String())
+	require.Equal(t, "weft: broke off\nweft: 1000 of 1000 files are not in place\n", stderr.String())
+}
+
+// TestNamesThatAreNotUTF8 come out of --json as they went in.
+func TestNamesThatAreNotUTF8(t *testing.T) {
+	const name = "caf\xe9 \xff<&>"
+	a, out, _ := testApp(true)
+	require.NoError(t, a.reportTransfer("send", "", filetransfer.Report{Files: []filetransfer.FileReport{{Name: name}, {Name: "é"}},
+		Total: filetransfer.Total{Files: 2}}, nil, 0))
+	var result transferResult
+	require.NoError(t, json.Unmarshal(out.Bytes(), &result))
+	require.Equal(t, name, string(result.Files[0].NameBytes))
+	require.Empty(t, result.Files[1].NameBytes)
+	require.Equal(t, "é", result.Files[1].Name)
+}
+
+// keys are the fields of a JSON object.
+func keys(t *testing.T, text string) (names []string) {
+	t.Helper()
+	var object map[string]any
+	require.NoError(t, json.Unmarshal([]byte(text), &object), text)
+	for name := range object {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// TestOneSchema: a command's object has the same fields when it went well, when it failed, and when the command line was
+// wrong.
+func TestOneSchema(t *testing.T) {
+	a, out, _ := testApp(true)
+	require.NoError(t, a.reportTransfer("send", "", filetransfer.Report{}, nil, 0))
+	transfer := keys(t, out.String())
+	for _, c := range []struct {
+		args   []string
+		status int
+		keys   []string
+	}{
+		{[]string{"send", "file"}, statusUsage, transfer},
+		{[]string{"send", "--no-such-flag", "file", "host:1"}, statusUsage, transfer},
+		{[]string{"send", "file", "127.0.0.1:99999"}, statusUsage, transfer},
+		{[]string{"recv", "--dir", filepath.Join(t.TempDir(), "absent")}, statusFailed, transfer},
+		{[]string{"recv"}, statusUsage, transfer},
+		{[]string{"copy"}, statusUsage, []string{"command", "error", "status"}},
+		{[]string{"doctor", "--rail", "eth0"}, statusUsage, []string{"broken", "command", "error", "findings", "status"}},
+	} {
+		status, out, stderr := weft(t, append(c.args, "--json")...)
+		require.Equal(t, c.status, status, c.args)
+		require.Equal(t, c.keys, keys(t, out), c.args)
+		var result outcome
+		require.NoError(t, json.Unmarshal([]byte(out), &result))
+		require.Equal(t, status, result.Status)
+		require.Contains(t, stderr, result.Error)
+		if c.args[0] != "copy" {
+			require.Equal(t, c.args[0], result.Command)
+		}
+	}
+	for _, command := range []string{"info", "version", "doctor"} {
+		_, good, _ := weft(t, command, "--json")
+		status, bad, _ := weft(t, command, "--json", "argument")
+		require.Equal(t, statusUsage, status)
+		require.Equal(t, keys(t, good), keys(t, bad))
+	}
+}
+
+func TestVersionAndCompletion(t *testing.T) {
+	status, out, _ := weft(t, "version")
+	require.Zero(t, status)
+	require.Regexp(t, `^weft \S+, go\S+, \w+/\w+\n$`, out)
+	for _, shell := range []string{"bash", "zsh", "fish"} {
+		status, out, _ := weft(t, "completion", shell)
+		require.Zero(t, status)
+		require.Contains(t, out, "weft")
+	}
+}
+
+// TestSizes reads numbers of bytes as people write them.
+func TestSizes(t *testing.T) {
+	for text, n := range map[string]int64{"0": 0, "4096": 4096, "4KiB": 4096, "4 MiB": 4 << 20, "1.5GiB": 3 << 29, "100MB": 1e8,
+		"7B": 7, "1TiB": 1 << 40, "2kB": 2000} {
+		var v bytesValue
+		require.NoError(t, v.Set(text), text)
+		require.EqualValues(t, n, v)
+		var again bytesValue
+		require.NoError(t, again.Set(v.String()))
+		require.Equal(t, v, again)
+	}
+	for _, text := range []string{"", "MiB", "-1", "4M", "1e9", "4/2", "0x10", "9EiB", "4MiBs", "1_000"} {
+		require.Error(t, new(bytesValue).Set(text), text)
+	}
+	four := bytesValue(4 << 20)
+	require.Equal(t, "4MiB", four.String())
 }
 
 func TestFormatBytes(t *testing.T) {
@@ -201,14 +354,45 @@ func TestFormatBytes(t *testing.T) {
 	}
 }
 
-// TestProgressBar: nothing is drawn where there is no terminal.
-func TestProgressBar(t *testing.T) {
-	var stderr bytes.Buffer
-	a := &app{stderr: &stderr}
-	for _, files := range [][]filetransfer.Source{nil, {{Size: 100}}} {
-		p := a.newProgress(files)
-		p.moved("file", 50)
-		p.end()
-	}
+// terminal is a console on a terminal of 60 columns.
+func terminal() (*app, *bytes.Buffer) {
+	a, _, stderr := testApp(false)
+	a.console.width = func() int { return 60 }
+	return a, stderr
+}
+
+// TestMeter has the file's name, how much has moved, how fast, and the time left, within the terminal's width.
+func TestMeter(t *testing.T) {
+	a, stderr := terminal()
+	now := time.Unix(0, 0)
+	m := a.newMeter(100 << 20)
+	m.now = func() time.Time { return now }
+	m.add("file", 0)
+	now = now.Add(10 * time.Second)
+	m.add("a folder/with a name that is rather too long for it", 25<<20)
+	require.Equal(t, clearLine+"…o long for it  25.0 MiB of 100.0 MiB  2.5 MiB/s  0:30 left", stderr.String())
+	stderr.Reset()
+	now = now.Add(time.Millisecond)
+	m.add("file", 1)
+	require.Empty(t, stderr.String(), "too early")
+	fmt.Fprintln(a.stderr, "text")
+	require.Equal(t, clearLine+"text\n", stderr.String(), "neither the line nor an echoed ^C stays")
+	stderr.Reset()
+	fmt.Fprintln(a.stderr, "text")
+	require.Equal(t, "text\n", stderr.String())
+
+	unknown := a.newMeter(-1)
+	require.Equal(t, `"\x1b[2J"  0 B  0 B/s`, unknown.line("\x1b[2J", 60, time.Second))
+	require.Equal(t, "…世界  0 B  0 B/s", unknown.line("世界世界世界", 17, time.Second))
+	require.Equal(t, "1:02:03", formatLeft(3723*time.Second))
+}
+
+// TestNoMeter: nothing is drawn where there is no terminal.
+func TestNoMeter(t *testing.T) {
+	a, _, stderr := testApp(false)
+	m := a.newMeter(100)
+	m.began = time.Unix(0, 0)
+	m.add("file", 50)
+	a.console.clear()
 	require.Empty(t, stderr.String())
 }

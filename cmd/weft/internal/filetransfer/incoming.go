@@ -43,6 +43,15 @@ type limits struct {
 
 // hear takes in what the sender says until the session ends.
 func (s *receiving) hear() {
+	// The first one is due at once: a seat is not for somebody who says nothing.
+	m, err := s.receive(s.timeouts.Handshake)
+	if err == nil {
+		err = s.heard(m)
+	}
+	if err != nil {
+		s.cancel(err)
+		return
+	}
 	for {
 		select {
 		case m := <-s.messages:

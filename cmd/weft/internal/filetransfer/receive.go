@@ -288,12 +288,13 @@ func (s *receiving) giveBack(st *takenSlot) error {
 func (s *receiving) abandon(err error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	why := "not received to the end: " + err.Error()
 	for _, in := range s.waiting {
 		if in.file != nil { // of a file that was answered for nothing is open
 			err = errors.Join(err, in.file.Suspend())
 		}
 		if !in.answered {
-			in.report.Error = "not received to the end: " + err.Error()
+			in.report.Error, in.report.CutOff = why, true
 		}
 		s.report.add(in.report)
 	}

@@ -27,6 +27,9 @@ type FileReport struct {
 	SHA256 string `json:"sha256"` // of a file that is in place
 	Error  string `json:"error"`  // empty: it is in place
 
+	// CutOff is set where the transfer ended before that was known; Error then says so.
+	CutOff bool `json:"-"`
+
 	done bool // that is known; a sender's, until the transfer has ended
 }
 
@@ -71,7 +74,7 @@ func (r *Report) end(err error) {
 	for i := range r.Files {
 		f := &r.Files[i]
 		if !f.done && err != nil {
-			f.Error = "not sent to the end: " + err.Error()
+			f.Error, f.CutOff = "not sent to the end: "+err.Error(), true
 		}
 		if f.Error != "" {
 			f.SHA256 = ""

@@ -43,6 +43,11 @@ func Providers() ([]Provider, error) {
 }
 
 // Fabric describes libfabric, which [Providers] has just opened, or failed to open with the error.
+// What its file is named by is the version of its interface, and not its own.
 func Fabric(err error) Library {
-	return found("libfabric", err, fabric.ErrNoLibrary)
+	l, _ := found("libfabric", err, fabric.ErrNoLibrary)
+	if version, err := fabric.LibraryVersion(); err == nil {
+		l.Version = version.String()
+	}
+	return l
 }

@@ -130,29 +130,36 @@ func newPort(number int, a verbs.PortAttr, table []verbs.GIDEntry) Port {
 type Library struct {
 	Name    string `json:"name"`
 	Path    string `json:"path,omitempty"`
-	Version string `json:"version,omitempty"` // the numbers after its name
+	Version string `json:"version,omitempty"` // its own, as far as it tells
 	// Error is why it is not there.
 	Error string `json:"error,omitempty"`
 }
 
-// Verbs describes libibverbs, which [Devices] has just opened, or failed to open with the error.
-func Verbs(err error) Library { return found("libibverbs", err, verbs.ErrNoLibrary) }
-
-// found describes a library that was just opened, or not.
-func found(name string, err, missing error) Library {
-	l := Library{Name: name}
-	if err != nil && (errors.Is(err, missing) || errors.Is(err, errors.ErrUnsupported)) {
-		l.Error = err.Error()
-		return l
-	}
-	if maps, err := os.ReadFile("/proc/self/maps"); err == nil {
-		l.Path, l.Version = findLibrary(string(maps), l.Name)
+// Verbs describes libibverbs, which [Devices] has just opened, or failed to open with the error. It has no function that tells
+// its version; its file is named by the version of its interface and, behind that, of rdma-core.
+func Verbs(err error) Library {
+	l, numbers := found("libibverbs", err, verbs.ErrNoLibrary)
+	if parts := strings.Split(numbers, "."); len(parts) == 4 { // 1.14.44.0
+		l.Version = strings.Join(parts[2:], ".")
 	}
 	return l
 }
 
+// found describes a library that was just opened, or not. The numbers are those behind the name of its file.
+func found(name string, err, missing error) (l Library, numbers string) {
+	l = Library{Name: name}
+	if err != nil && (errors.Is(err, missing) || errors.Is(err, errors.ErrUnsupported)) {
+		l.Error = err.Error()
+		return l, ""
+	}
+	if maps, err := os.ReadFile("/proc/self/maps"); err == nil {
+		l.Path, numbers = findLibrary(string(maps), l.Name)
+	}
+	return l, numbers
+}
+
 // findLibrary finds a library among a process's mappings (proc(5), /proc/pid/maps).
-func findLibrary(maps, name string) (path, version string) {
+func findLibrary(maps, name string) (path, numbers string) {
 	for line := range strings.Lines(maps) {
 		start := strings.IndexByte(line, '/')
 		if start < 0 {
