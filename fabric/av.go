@@ -36,12 +36,15 @@ type AV struct {
 	domain *Domain
 	ptr    unsafe.Pointer // struct weft_fi_av *
 	raw    unsafe.Pointer // struct fid_av *
+	eq     *EQ            // what insertions report to; nil otherwise
 }
 
 // AVConfig says how to make an address vector.
 type AVConfig struct {
 	Count       int // how many peers are expected; a hint
 	ContextBits int // for receive contexts of scalable endpoints ([RxAddr])
+	// EQ gets an event for each address, which is then inserted by [AV.InsertLater] alone. libfabric has that no more from 2.0 on.
+	EQ *EQ
 }
 
 // OpenAV makes an address vector. Its addresses are indexes (FI_AV_TABLE).
@@ -49,6 +52,7 @@ type AVConfig struct {
 // Implements:
 //
 //	int fi_av_open(struct fid_domain *domain, struct fi_av_attr *attr, struct fid_av **av, void *context)
+//	int fi_av_bind(struct fid_av *av, struct fid *fid, uint64_t flags)
 func (d *Domain) OpenAV(cfg AVConfig) (*AV, error) {
 	if err := d.life.Enter(); err != nil {
 		return nil, err
@@ -58,18 +62,88 @@ func (d *Domain) OpenAV(cfg AVConfig) (*AV, error) {
 		return nil, invalid("open address vector: Count is %d, ContextBits %d; they are at least 0, and these at most 16",
 			cfg.Count, cfg.ContextBits)
 	}
-	ptr, err := cOpenAV(d.ptr, cfg.Count, cfg.ContextBits)
+	var queue unsafe.Pointer
+	var parents []*life.Object
+	if cfg.EQ != nil {
+		if err := d.fabric.owns("EQ", cfg.EQ.fabric); err != nil {
+			return nil, invalid("open address vector: %w", err)
+		}
+		queue, parents = cfg.EQ.ptr, []*life.Object{&cfg.EQ.life}
+	}
+	exit, err := enter(parents...)
+	if err != nil {
+		return nil, err
+	}
+	defer exit()
+	ptr, err := cOpenAV(d.ptr, cfg.Count, cfg.ContextBits, queue)
 	if err != nil {
 		return nil, fmt.Errorf("open address vector: %w", err)
 	}
-	av := &AV{domain: d, ptr: ptr, raw: cRawAV(ptr)}
-	if err := av.life.Init("address vector", &d.life, av.close); err != nil {
+	av := &AV{domain: d, ptr: ptr, raw: cRawAV(ptr), eq: cfg.EQ}
+	if av.eq != nil {
+		av.eq.know(av.raw, av)
+	}
+	if err := av.life.Init("address vector", &d.life, av.close, parents...); err != nil {
 		return nil, closeAfter(err, av.close)
 	}
 	return av, nil
 }
 
-func (av *AV) close() error { return life.Refused(cCloseAV(av.ptr)) }
+func (av *AV) close() error {
+	if err := cCloseAV(av.ptr); err != nil {
+		return life.Refused(err)
+	}
+	if av.eq != nil {
+		av.eq.forget(av.raw, av)
+	}
+	return nil
+}
+
+// InsertLater begins to insert an address. An EventAVComplete with the Context tells of its Peer, by which operations can then call
+// it; for one that is refused an *[EventError] with the Context comes first, and its Peer is AddrUnspec. The address vector was made
+// with an EQ.
+//
+// Implements:
+//
+//	int fi_av_insert(struct fid_av *av, const void *addr, size_t count, fi_addr_t *fi_addr, uint64_t flags, void *context)
+func (av *AV) InsertLater(context uint64, address []byte) error {
+	if err := av.life.Enter(); err != nil {
+		return err
+	}
+	defer av.life.Exit()
+	if av.eq == nil {
+		return invalid("insert address: the address vector was made without an EQ to report to: use Insert")
+	}
+	if err := av.checkAddress(address); err != nil {
+		return err
+	}
+	if av.domain.told.AddrFormat == AddrString {
+		address = append(address[:len(address):len(address)], 0)
+	}
+	return cInsertLater(av.ptr, address, context)
+}
+
+// inserted is what an event of the address vector is about: the context of an insertion, and where the event says that it has ended
+// its peer.
+func (av *AV) inserted(record uint64, ended bool) (context uint64, peer Addr) {
+	if av.life.Enter() != nil {
+		return 0, AddrUnspec
+	}
+	defer av.life.Exit()
+	context, peer, err := cInserted(av.ptr, record, ended)
+	if err != nil {
+		return context, AddrUnspec
+	}
+	return context, peer
+}
+
+// atOnce is that an insertion can be made that ends with its call.
+func (av *AV) atOnce() error {
+	if av.eq != nil {
+		return invalid("insert addresses: the address vector reports to an EQ: use InsertLater")
+	}
+	return nil
+}
 
 // Close closes the address vector. It is refused with EBUSY while an endpoint is open on it.
 func (av *AV) Close() error { return av.life.Close() }
@@ -117,6 +191,9 @@ func (av *AV) Insert(addresses ...[]byte) ([]Addr, error) {
 		return nil, err
 	}
 	defer av.life.Exit()
+	if err := av.atOnce(); err != nil {
+		return nil, err
+	}
 	packed, ends := []byte(nil), make([]uint32, len(addresses))
 	for i, address := range addresses {
 		if err := av.checkAddress(address); err != nil {
@@ -180,6 +257,9 @@ func (av *AV) InsertService(node, service string) (Addr, error) {
 		return AddrUnspec, err
 	}
 	defer av.life.Exit()
+	if err := av.atOnce(); err != nil {
+		return AddrUnspec, err
+	}
 	peer, err := cInsertService(av.ptr, node, service)
 	if err != nil {
 		return AddrUnspec, fmt.Errorf("insert %s port %s: %w", node, service, err)
@@ -199,6 +279,9 @@ func (av *AV) InsertSymmetric(node string, nodes int, service string, services i
 		return nil, err
 	}
 	defer av.life.Exit()
+	if err := av.atOnce(); err != nil {
+		return nil, err
+	}
 	if nodes < 1 || services < 1 || nodes > 1<<16 || services > 1<<16 {
 		return nil, invalid("insert %d nodes of %d services: each 1 to 65536", nodes, services)
 	}

@@ -197,9 +197,9 @@ func cSetVal(object unsafe.Pointer, name int, value unsafe.Pointer) error {
 	return failedC("fi_set_val", C.weft_fi_set_val(object, C.int(name), value))
 }
 
-func cOpenAV(d unsafe.Pointer, count, bits int) (unsafe.Pointer, error) {
+func cOpenAV(d unsafe.Pointer, count, bits int, eq unsafe.Pointer) (unsafe.Pointer, error) {
 	var av *C.struct_weft_fi_av
-	rc := C.weft_fi_av_open((*C.struct_weft_fi_domain)(d), C.uint64_t(count), C.uint32_t(bits), nil, 0, &av)
+	rc := C.weft_fi_av_open((*C.struct_weft_fi_domain)(d), C.uint64_t(count), C.uint32_t(bits), (*C.struct_weft_fi_eq)(eq), &av)
 	return unsafe.Pointer(av), failedC("fi_av_open", rc)
 }
 
@@ -213,6 +213,21 @@ func cInsertAV(av unsafe.Pointer, packed []byte, ends []uint32, peers []Addr, er
 	C.weft_fi_av_insert((*C.struct_weft_fi_av)(av), (*C.uint8_t)(unsafe.SliceData(packed)),
 		(*C.uint32_t)(unsafe.SliceData(ends)), C.uint32_t(len(ends)), 0, (*C.uint64_t)(unsafe.SliceData(peers)),
 		(*C.uint32_t)(unsafe.SliceData(errnos)))
+}
+
+func cInsertLater(av unsafe.Pointer, address []byte, id uint64) error {
+	rc := C.weft_fi_av_insert_later((*C.struct_weft_fi_av)(av), (*C.uint8_t)(unsafe.SliceData(address)), C.uint64_t(id))
+	return failedC("fi_av_insert", rc)
+}
+
+func cInserted(av unsafe.Pointer, record uint64, ended bool) (id uint64, peer Addr, err error) {
+	end := C.int(0)
+	if ended {
+		end = 1
+	}
+	var i, p C.uint64_t
+	rc := C.weft_fi_av_inserted((*C.struct_weft_fi_av)(av), C.uint64_t(record), end, &i, &p)
+	return uint64(i), Addr(p), failedC("fi_av_insert", rc)
 }
 
 func cInsertService(av unsafe.Pointer, node, service string) (Addr, error) {

@@ -76,7 +76,9 @@ func cSetOps(unsafe.Pointer, string, unsafe.Pointer) error                      
 func cControl(unsafe.Pointer, int, unsafe.Pointer) error                               { return errNone }
 func cGetVal(unsafe.Pointer, int, unsafe.Pointer) error                                { return errNone }
 func cSetVal(unsafe.Pointer, int, unsafe.Pointer) error                                { return errNone }
-func cOpenAV(unsafe.Pointer, int, int) (unsafe.Pointer, error)                         { return nil, errNone }
+func cInsertLater(unsafe.Pointer, []byte, uint64) error                                { return errNone }
+func cInserted(unsafe.Pointer, uint64, bool) (uint64, Addr, error)                     { return 0, AddrUnspec, errNone }
+func cOpenAV(unsafe.Pointer, int, int, unsafe.Pointer) (unsafe.Pointer, error)         { return nil, errNone }
 func cCloseAV(unsafe.Pointer) error                                                    { return errNone }
 func cRawAV(unsafe.Pointer) unsafe.Pointer                                             { return nil }
 func cInsertAV(unsafe.Pointer, []byte, []uint32, []Addr, []uint32)                     {}

@@ -124,15 +124,19 @@ type Event struct {
 	Type     EventType
 	Endpoint *Endpoint // whom it is about; nil if it is about none of this package's
 	Listener *Listener // likewise
+	AV       *AV       // likewise
 	Info     *Info     // of EventConnReq: open an endpoint of it
 	Param    []byte    // what the peer sent along
-	Context  uint64    // of EventNotify
-	Data     uint64    // likewise
+	Context  uint64    // of EventNotify and EventAVComplete
+	Data     uint64    // of EventNotify; of EventAVComplete how many addresses are in, 1 or 0
+	Peer     Addr      // of EventAVComplete: by which operations call it
 }
 
 // EventError is an event that says that something failed, such as a connection that was refused.
 type EventError struct {
 	Endpoint  *Endpoint // whom it is about, if that is known
+	AV        *AV       // likewise
+	Context   uint64    // of an insertion into the AV
 	Reason    error     // a [syscall.Errno] or [Errno]
 	ProvErrno int
 	Text      string // the provider's
@@ -189,14 +193,26 @@ func (eq *EQ) export(raw *rawEvent) (*Event, error) {
 	eq.mu.Unlock()
 	endpoint, _ := about.(*Endpoint)
 	listener, _ := about.(*Listener)
+	av, _ := about.(*AV)
+	peer := AddrUnspec
+	if av != nil {
+		raw.context, peer = av.inserted(raw.context, raw.err == 0)
+	} else if EventType(raw.typ) == EventAVComplete {
+		raw.context = 0 // of an address vector that is closed by now
+	}
 	param := bytes.Clone(raw.param[:min(raw.paramLen, addrSize)])
 	if raw.err != 0 {
-		return nil, &EventError{
-			Endpoint: endpoint, Reason: reason(int(raw.err)), ProvErrno: int(raw.provErrno), Text: text(raw.text[:]), Param: param,
+		failed := &EventError{
+			Endpoint: endpoint, AV: av, Reason: reason(int(raw.err)), ProvErrno: int(raw.provErrno), Text: text(raw.text[:]), Param: param,
 		}
+		if av != nil {
+			failed.Context = raw.context
+		}
+		return nil, failed
 	}
 	e := &Event{
-		Type: EventType(raw.typ), Endpoint: endpoint, Listener: listener, Param: param, Context: raw.context, Data: raw.data,
+		Type: EventType(raw.typ), Endpoint: endpoint, Listener: listener, AV: av, Param: param, Context: raw.context,
+		Data: raw.data, Peer: peer,
 	}
 	if raw.info != 0 {
 		e.Info = newInfo(cObject(raw.info), true)

@@ -37,6 +37,7 @@ func TestObjectsOfAnotherDomainAreRefused(t *testing.T) {
 					c.SharedRx = x.ep
 				}),
 				"EQ is of another fabric":                  endpoint(func(c *fabric.EndpointConfig) { c.EQ = eq }),
+				"open address vector: EQ is of another":    second(x.domain.OpenAV(fabric.AVConfig{EQ: eq})),
 				"bind domain: EQ is of another fabric":     x.domain.BindEQ(eq),
 				"memory region: the endpoint is of anothe": mr.BindEndpoint(y.ep),
 				"memory region: the counter is of another": mr.BindCounter(counter),
@@ -105,7 +106,9 @@ func TestQueuesOfAnEndpointStayOpen(t *testing.T) {
 	require.NoError(t, err)
 	parents := []interface{ Close() error }{tx, rx, counter, av}
 	for _, parent := range parents {
-		require.ErrorIs(t, parent.Close(), syscall.EBUSY)
+		err := parent.Close()
+		require.ErrorIs(t, err, syscall.EBUSY)
+		require.ErrorContains(t, err, "1 × endpoint", "not left to the provider")
 	}
 	require.NoError(t, ep.Close())
 	for _, parent := range parents {

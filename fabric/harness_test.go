@@ -66,6 +66,7 @@ func opened[T interface{ Close() error }](t testing.TB) func(object T, err error
 type setting struct {
 	hints func(*fabric.Hints)
 	cq    fabric.CQConfig
+	av    func(*side) fabric.AVConfig
 	ep    func(*side, *fabric.EndpointConfig)
 	info  func(*fabric.Info)
 	// contexts has the shim treat the provider as one that keeps notes in the context of an operation.
@@ -104,7 +105,11 @@ func (x *side) sibling() *side {
 
 func (x *side) openEndpoint(s setting) {
 	x.t.Helper()
-	x.av = opened[*fabric.AV](x.t)(x.domain.OpenAV(fabric.AVConfig{}))
+	var vector fabric.AVConfig
+	if s.av != nil {
+		vector = s.av(x)
+	}
+	x.av = opened[*fabric.AV](x.t)(x.domain.OpenAV(vector))
 	x.cq = opened[*fabric.CQ](x.t)(x.domain.OpenCQ(s.cq))
 	cfg := fabric.EndpointConfig{AV: x.av, TxCQ: x.cq, RxCQ: x.cq}
 	if s.ep != nil {

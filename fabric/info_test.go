@@ -245,3 +245,58 @@ func TestPeersAreInsertedByNameOfTheirService(t *testing.T) {
 		require.Equal(t, sockaddr("127.0.0.1", 17483), address)
 	}
 }
+
+// TestInsertionThatReportsLater: the peer can be called once the event was read, and not before.
+func TestInsertionThatReportsLater(t *testing.T) {
+	rdmatest.Require(t, rdmatest.Fabric)
+	if v, err := fabric.LibraryVersion(); err != nil || v.AtLeast(2, 0) {
+		require.NoError(t, err)
+		return // it is gone from there
+	}
+	for _, provider := range []string{"tcp", sockets} {
+		t.Run(provider, func(t *testing.T) {
+			var eq *fabric.EQ
+			a := open(t, provider, setting{hints: func(h *fabric.Hints) { h.Provider = provider }, av: func(x *side) fabric.AVConfig {
+				eq = opened[*fabric.EQ](t)(x.fabric.OpenEQ(fabric.EQConfig{}))
+				return fabric.AVConfig{EQ: eq}
+			}})
+			b := open(t, provider, setting{hints: func(h *fabric.Hints) { h.Provider = provider }})
+			require.ErrorIs(t, eq.Close(), syscall.EBUSY)
+			for _, err := range []error{
+				second(a.av.Insert(b.name)), second(a.av.InsertService("127.0.0.1", "1")),
+				second(a.av.InsertSymmetric("127.0.0.1", 1, "1", 1)), b.av.InsertLater(1, a.name), a.av.InsertLater(1, a.name[:3]),
+			} {
+				require.ErrorIs(t, err, syscall.EINVAL)
+			}
+			from, to := a.buffer(8), b.buffer(8)
+			peers := map[uint64]fabric.Addr{}
+			for context, name := range map[uint64][]byte{71: a.name, 72: b.name} {
+				require.NoError(t, a.av.InsertLater(context, name))
+			}
+			_, err := a.ep.Write([]fabric.Op{to.at(fabric.Op{NumSeg: 1, Peer: 1}, 0)}, from.all())
+			require.ErrorContains(t, err, "address vector")
+			ctx := rdmatest.Context(t, patience)
+			for len(peers) < 2 {
+				require.NoError(t, ctx.Err())
+				e, err := eq.Read()
+				require.NoError(t, err)
+				if e == nil {
+					continue
+				}
+				require.Equal(t, fabric.EventAVComplete, e.Type)
+				require.Same(t, a.av, e.AV)
+				require.Equal(t, uint64(1), e.Data)
+				peers[e.Context] = e.Peer
+			}
+			address, err := a.av.Lookup(peers[72])
+			require.NoError(t, err)
+			require.Equal(t, b.name, address)
+			from.bytes[3] = 7
+			b.meet(a.name)
+			a.post(a.ep.Write, []fabric.Op{to.at(fabric.Op{ID: 1, NumSeg: 1, Peer: peers[72]}, 0)}, from.all(), b)
+			a.complete(1, b)
+			a.until(func() bool { return to.bytes[3] == 7 }, b)
+			require.NoError(t, a.av.InsertLater(73, b.name)) // an event that nobody reads
+		})
+	}
+}

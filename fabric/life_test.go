@@ -87,6 +87,7 @@ func callsOf(x *side, b buffer, eq *fabric.EQ, counter *fabric.Counter, template
 		"query":    query,
 
 		"insert":    second(x.av.Insert(x.name)),
+		"later":     x.av.InsertLater(1, x.name),
 		"insertsvc": second(x.av.InsertService("127.0.0.1", "1")),
 		"insertsym": second(x.av.InsertSymmetric("127.0.0.1", 1, "1", 1)),
 		"remove":    x.av.Remove(0),

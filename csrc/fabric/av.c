@@ -2,9 +2,22 @@
  * have. */
 enum { WEFT_FI_PEERS = 1 << 16, WEFT_FI_PEER_CHUNKS = 1 << 10 };
 
+/*
+ * The insertion of an address that reports to an event queue. The provider writes peer at some time before the event;
+ * the context of the event is where this record is. It stays in its address vector's list until the event is read, and
+ * only what is in that list is taken for a record.
+ */
+struct weft_fi_insertion {
+    uint64_t peer;
+    uint64_t id;
+    struct weft_fi_insertion *next;
+};
+
 struct weft_fi_av {
     struct fid_av *av;
     struct weft_fi_domain *domain;
+    uint32_t insertions_lock;
+    struct weft_fi_insertion *insertions; /* under way */
     uint32_t lock;
     uint64_t mask; /* of an address, without the highest bits, which name a receive context */
     uint64_t *known[WEFT_FI_PEER_CHUNKS];
@@ -38,18 +51,23 @@ static int weft_fi_note(struct weft_fi_av *av, uint64_t peer, int present)
     return bits != NULL || !present ? 0 : ENOMEM;
 }
 
-int weft_fi_av_open(struct weft_fi_domain *d, uint64_t count, uint32_t rx_bits, const char *name, uint64_t flags,
+int weft_fi_av_open(struct weft_fi_domain *d, uint64_t count, uint32_t rx_bits, struct weft_fi_eq *eq,
                     struct weft_fi_av **out)
 {
     /* A table's addresses are indexes; those of a map may be pointers, which cannot be checked. */
     struct fi_av_attr attr = {
-        .type = FI_AV_TABLE, .count = count, .rx_ctx_bits = (int)rx_bits, .name = name, .flags = flags};
+        .type = FI_AV_TABLE, .count = count, .rx_ctx_bits = (int)rx_bits, .flags = eq != NULL ? FI_EVENT : 0};
     struct weft_fi_av *av = calloc(1, sizeof(*av));
     if (av == NULL)
         return ENOMEM;
     av->domain = d;
     av->mask = UINT64_MAX >> rx_bits;
     int rc = WEFT_FI_CALL(fi_av_open(d->domain, &attr, &av->av, av));
+    if (rc == 0 && eq != NULL) {
+        rc = weft_fi_result(fi_av_bind(av->av, weft_fi_eq_fid(eq), 0));
+        if (rc != 0)
+            (void)WEFT_FI_CALL(fi_close(&av->av->fid));
+    }
     if (rc == 0)
         *out = av;
     else
@@ -64,6 +82,11 @@ int weft_fi_av_close(struct weft_fi_av *av)
         return rc;
     for (size_t i = 0; i < WEFT_FI_PEER_CHUNKS; i++)
         free(av->known[i]);
+    while (av->insertions != NULL) { /* their events were not read */
+        struct weft_fi_insertion *one = av->insertions;
+        av->insertions = one->next;
+        free(one);
+    }
     free(av);
     return 0;
 }
@@ -105,6 +128,63 @@ void weft_fi_av_insert(struct weft_fi_av *av, const uint8_t *addresses, const ui
     uint32_t start = 0;
     for (uint32_t i = 0; i < n; start = ends[i++])
         errors[i] = (uint32_t)weft_fi_insert_one(av, addresses + start, flags, &peers[i]);
+}
+
+static struct weft_fi_insertion **weft_fi_insertion_find(struct weft_fi_av *av, uint64_t record)
+{
+    struct weft_fi_insertion **at = &av->insertions;
+    while (*at != NULL && (uint64_t)(uintptr_t)*at != record)
+        at = &(*at)->next;
+    return at;
+}
+
+/* Takes an insertion out of the list, if it is there. */
+static struct weft_fi_insertion *weft_fi_insertion_take(struct weft_fi_av *av, uint64_t record)
+{
+    weft_fi_lock(&av->insertions_lock);
+    struct weft_fi_insertion **at = weft_fi_insertion_find(av, record);
+    struct weft_fi_insertion *found = *at;
+    if (found != NULL)
+        *at = found->next;
+    weft_fi_unlock(&av->insertions_lock);
+    return found;
+}
+
+int weft_fi_av_insert_later(struct weft_fi_av *av, const uint8_t *address, uint64_t id)
+{
+    struct weft_fi_insertion *one = calloc(1, sizeof(*one));
+    if (one == NULL)
+        return ENOMEM;
+    one->peer = FI_ADDR_NOTAVAIL;
+    one->id = id;
+    weft_fi_lock(&av->insertions_lock);
+    one->next = av->insertions;
+    av->insertions = one;
+    weft_fi_unlock(&av->insertions_lock);
+    int rc = fi_av_insert(av->av, address, 1, &one->peer, 0, one);
+    if (rc >= 0)
+        return 0;
+    free(weft_fi_insertion_take(av, (uint64_t)(uintptr_t)one));
+    return -rc;
+}
+
+int weft_fi_av_inserted(struct weft_fi_av *av, uint64_t record, int ended, uint64_t *id, uint64_t *peer)
+{
+    weft_fi_lock(&av->insertions_lock);
+    struct weft_fi_insertion *one = *weft_fi_insertion_find(av, record);
+    if (one != NULL)
+        *id = one->id;
+    weft_fi_unlock(&av->insertions_lock);
+    if (one == NULL)
+        return ENOENT;
+    if (!ended)
+        return 0;
+    one = weft_fi_insertion_take(av, record);
+    if (one == NULL)
+        return ENOENT;
+    *peer = one->peer;
+    free(one);
+    return *peer == FI_ADDR_NOTAVAIL ? 0 : weft_fi_note(av, *peer, 1);
 }
 
 /* An address that a provider inserts without telling it is of no use to anyone. */

@@ -66,8 +66,8 @@ int weft_fi_control(void *object, int command, void *argument);
 int weft_fi_get_val(void *object, int name, void *value);
 int weft_fi_set_val(void *object, int name, void *value);
 
-/* Address vectors (av.c). rx_bits of an address name a receive context. */
-int weft_fi_av_open(struct weft_fi_domain *d, uint64_t count, uint32_t rx_bits, const char *name, uint64_t flags,
+/* Address vectors (av.c). rx_bits of an address name a receive context; eq is NULL, or what insertions report to. */
+int weft_fi_av_open(struct weft_fi_domain *d, uint64_t count, uint32_t rx_bits, struct weft_fi_eq *eq,
                     struct weft_fi_av **out);
 int weft_fi_av_close(struct weft_fi_av *av);
 void *weft_fi_av_raw(struct weft_fi_av *av);
@@ -75,6 +75,15 @@ void *weft_fi_av_raw(struct weft_fi_av *av);
 /* Inserts n addresses; that of index i ends at ends[i]. errors[i] is 0 where peers[i] is its number. */
 void weft_fi_av_insert(struct weft_fi_av *av, const uint8_t *addresses, const uint32_t *ends, uint32_t n,
                        uint64_t flags, uint64_t *peers, uint32_t *errors);
+
+/* Begins to insert an address; the event of its end has a record as its context. */
+int weft_fi_av_insert_later(struct weft_fi_av *av, const uint8_t *address, uint64_t id);
+
+/*
+ * What the record in an event of the address vector is of: the insertion's id; where the event says that it has ended,
+ * also the peer, FI_ADDR_NOTAVAIL for none. ENOENT for no insertion that is under way.
+ */
+int weft_fi_av_inserted(struct weft_fi_av *av, uint64_t record, int ended, uint64_t *id, uint64_t *peer);
 int weft_fi_av_insert_service(struct weft_fi_av *av, const char *node, const char *service, uint64_t flags,
                               uint64_t *peer);
 int weft_fi_av_insert_symmetric(struct weft_fi_av *av, const char *node, uint64_t nodes, const char *service,

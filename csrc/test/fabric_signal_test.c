@@ -244,7 +244,7 @@ static int each_call(void (*after)(const char *call))
     CALL(weft_fi_getinfo(NULL, NULL, 0, &hints, &list));
     CALL(weft_fi_fabric_open(info, &fabric));
     CALL(weft_fi_domain_open(fabric, info, 0, &domain));
-    CALL(weft_fi_av_open(domain, 0, 0, NULL, 0, &av));
+    CALL(weft_fi_av_open(domain, 0, 0, NULL, &av));
     CALL(weft_fi_cq_open(domain, 0, 0, FI_WAIT_NONE, 0, 0, &cq, &fd));
     CALL(weft_fi_eq_open(fabric, 0, FI_WAIT_NONE, &eq, &fd));
     CALL(weft_fi_counter_open(domain, FI_WAIT_NONE, 0, &counter));
