@@ -72,7 +72,7 @@ func (d *drain) begin() error {
 	if qp.cfg.MaxRecvWR == 0 {
 		d.marks[recvQueue] = back
 	}
-	if qp.Type() == UD && d.marks[sendQueue] != back {
+	if (qp.Type() == UD || qp.Type() == SRD) && d.marks[sendQueue] != back {
 		if err := d.address(attr.Port); err != nil {
 			return err
 		}

@@ -163,7 +163,11 @@ var steps = map[step]attrs{
 
 // checkStep checks a change of state against the table; the error names the attribute.
 func checkStep(typ QPType, from, to QPState, mask QPAttrMask) error {
-	rule, known := steps[step{typ, from, to}]
+	as := typ
+	if typ == SRD {
+		as = UD // a datagram's steps are the same
+	}
+	rule, known := steps[step{as, from, to}]
 	if to == QPReset || to == QPError {
 		rule, known = attrs{}, true
 	}

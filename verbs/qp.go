@@ -19,6 +19,10 @@ const (
 	RC QPType = 2 // reliable connection
 	UC QPType = 3 // unreliable connection: no reads and atomics, and what is lost is lost
 	UD QPType = 4 // unreliable datagrams
+	// SRD is EFA's scalable reliable datagrams: writes, reads and sends to many peers, each named by an address handle, in any
+	// order. efadv_create_qp_ex makes such a queue pair, with the operations that it is to build, and [PD.WrapQP] takes it. The
+	// peer needs an address handle of this end too, before the first write or read reaches it.
+	SRD QPType = 5
 )
 
 func (t QPType) String() string {
@@ -29,6 +33,8 @@ func (t QPType) String() string {
 		return "UC"
 	case UD:
 		return "UD"
+	case SRD:
+		return "SRD"
 	}
 	return fmt.Sprintf("%d", uint32(t))
 }
@@ -51,6 +57,9 @@ type QPConfig struct {
 	// PKeyIndex is the place in the port's P_Key table of the partition that [QP.Init] and [QP.Activate] put it into
 	// ([Context.PKeyIndex]).
 	PKeyIndex uint16
+	// Builders makes posts by ibv_wr_* (ibv_create_qp_ex) instead of ibv_post_send, which some drivers do in fewer steps. A post
+	// is then taken as a whole or not at all. Memory windows are neither bound nor invalidated by such a queue pair.
+	Builders bool
 }
 
 // QPCaps is what the device granted.
@@ -62,7 +71,7 @@ func (cfg *QPConfig) validate(c *Context) error {
 	device, attr := c.name, &c.attr
 	switch {
 	case cfg.Type != RC && cfg.Type != UC && cfg.Type != UD:
-		return invalid("create queue pair: type %v is neither RC, UC nor UD", cfg.Type)
+		return invalid("create queue pair: type %v is neither RC, UC nor UD; wrap what its driver's own call makes", cfg.Type)
 	case cfg.SendCQ == nil || cfg.RecvCQ == nil:
 		return invalid("create queue pair: SendCQ and RecvCQ are needed")
 	case cfg.SendCQ.ctx != c:
@@ -118,6 +127,8 @@ type QP struct {
 // Implements:
 //
 //	struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *qp_init_attr)
+//	struct ibv_qp *ibv_create_qp_ex(struct ibv_context *context, struct ibv_qp_init_attr_ex *qp_init_attr)
+//	struct ibv_qp_ex *ibv_qp_to_qp_ex(struct ibv_qp *qp)
 func (pd *PD) CreateQP(cfg QPConfig) (*QP, error) {
 	if err := pd.life.Enter(); err != nil {
 		return nil, err
@@ -125,6 +136,11 @@ func (pd *PD) CreateQP(cfg QPConfig) (*QP, error) {
 	defer pd.life.Exit()
 	if err := cfg.validate(pd.ctx); err != nil {
 		return nil, err
+	}
+	if cfg.Builders {
+		if err := pd.ctx.sound("work requests by builders", soundPosting); err != nil {
+			return nil, err
+		}
 	}
 	standsOn := []*life.Object{&cfg.SendCQ.life, &cfg.RecvCQ.life}
 	if cfg.SRQ != nil {
@@ -167,6 +183,9 @@ func (qp *QP) create() error {
 			typ: uint32(cfg.Type), maxSendWR: uint32(cfg.MaxSendWR), maxRecvWR: uint32(cfg.MaxRecvWR),
 			maxSendSGE: uint32(max(cfg.MaxSendSGE, 1)), maxRecvSGE: uint32(max(cfg.MaxRecvSGE, 1)),
 			maxInline: uint32(inline),
+		}
+		if cfg.Builders {
+			qp.limits.builders = 1
 		}
 		var err error
 		qp.ptr, qp.num, err = cCreateQP(qp.pd.ptr, cfg.SendCQ.ptr, cfg.RecvCQ.ptr, srq, &qp.limits)
@@ -260,6 +279,18 @@ func (qp *QP) Raw() unsafe.Pointer { return cRawQP(qp.ptr) }
 // Implements:
 //
 //	int ibv_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr)
+//	void ibv_wr_start(struct ibv_qp_ex *qp)
+//	int ibv_wr_complete(struct ibv_qp_ex *qp)
+//	void ibv_wr_send(struct ibv_qp_ex *qp)
+//	void ibv_wr_send_imm(struct ibv_qp_ex *qp, __be32 imm_data)
+//	void ibv_wr_rdma_write(struct ibv_qp_ex *qp, uint32_t rkey, uint64_t remote_addr)
+//	void ibv_wr_rdma_write_imm(struct ibv_qp_ex *qp, uint32_t rkey, uint64_t remote_addr, __be32 imm_data)
+//	void ibv_wr_rdma_read(struct ibv_qp_ex *qp, uint32_t rkey, uint64_t remote_addr)
+//	void ibv_wr_atomic_cmp_swp(struct ibv_qp_ex *qp, uint32_t rkey, uint64_t remote_addr, uint64_t compare, uint64_t swap)
+//	void ibv_wr_atomic_fetch_add(struct ibv_qp_ex *qp, uint32_t rkey, uint64_t remote_addr, uint64_t add)
+//	void ibv_wr_set_ud_addr(struct ibv_qp_ex *qp, struct ibv_ah *ah, uint32_t remote_qpn, uint32_t remote_qkey)
+//	void ibv_wr_set_sge_list(struct ibv_qp_ex *qp, size_t num_sge, const struct ibv_sge *sg_list)
+//	void ibv_wr_set_inline_data_list(struct ibv_qp_ex *qp, size_t num_buf, const struct ibv_data_buf *buf_list)
 func (qp *QP) PostSend(wrs []SendWR, sges []SGE) (accepted int, err error) {
 	p := post{n: uint32(len(wrs)), numSGE: uint32(len(sges))}
 	cPostSend(qp.ptr, wrs, sges, &p)
@@ -273,6 +304,10 @@ func (qp *QP) PostSend(wrs []SendWR, sges []SGE) (accepted int, err error) {
 // PostInline posts one work request with the bytes of data, from any memory: they are taken during the call, so that data may
 // be changed at once, and needs no region. [SendInline] and NumSGE of wr are set here. data longer than [QPCaps].MaxInline is
 // an error, and nothing is posted.
+//
+// Implements:
+//
+//	void ibv_wr_set_inline_data(struct ibv_qp_ex *qp, void *addr, size_t length)
 func (qp *QP) PostInline(wr SendWR, data []byte) error {
 	if len(data) > int(qp.limits.maxInline) { // before its length is cut to 32 bits
 		return invalid("QP %d: %d bytes are more inline data than the queue pair takes, %d; nothing was posted", qp.num, len(data),

@@ -236,7 +236,7 @@ func (qp *QP) arm(alt *AlternatePath, toRTR, toRTS *qpAttr) error {
 	return nil
 }
 
-// Activate brings a new UD queue pair from reset to ready to send on the port, with a random PSN. Only senders that give
+// Activate brings a new UD or SRD queue pair from reset to ready to send on the port, with a random PSN. Only senders that give
 // its qkey reach it.
 //
 // Implements:
@@ -249,7 +249,7 @@ func (qp *QP) Activate(port uint8, qkey uint32) error {
 	defer qp.life.Exit()
 	qp.mu.Lock()
 	defer qp.mu.Unlock()
-	if err := qp.expect("Activate", QPReset, UD); err != nil {
+	if err := qp.expect("Activate", QPReset, UD, SRD); err != nil {
 		return err
 	}
 	attr, err := qp.usePort(port)

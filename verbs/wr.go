@@ -16,7 +16,8 @@ type SGE struct {
 // Opcode is what a send work request does (enum ibv_wr_opcode).
 type Opcode uint32
 
-// The opcodes of this binding. UD takes the sends without invalidation alone, UC all but reads and atomics. Memory windows
+// The opcodes of this binding. UD takes the sends without invalidation alone, UC all but reads and atomics, SRD these sends,
+// writes and reads, each with an address handle. Memory windows
 // are bound by [QP.BindMW].
 const (
 	OpWrite       Opcode = 0
@@ -72,7 +73,7 @@ type RecvWR struct {
 
 // qpLimits is struct weft_qp_limits.
 type qpLimits struct {
-	typ, maxSendWR, maxRecvWR, maxSendSGE, maxRecvSGE, maxInline, maxMessage, _ uint32
+	typ, maxSendWR, maxRecvWR, maxSendSGE, maxRecvSGE, maxInline, maxMessage, builders uint32
 }
 
 // Reasons of enum weft_bad_wr.

@@ -110,8 +110,11 @@ struct weft_qp_limits {
     uint32_t max_recv_sge;
     uint32_t max_inline;
     uint32_t max_message; /* bytes; 0 until the port is known */
-    uint32_t zero;
+    uint32_t builders;    /* whether posts are made by ibv_wr_* */
 };
+
+/* verbs.SRD: EFA's reliable datagrams, a queue pair of IBV_QPT_DRIVER. No enum ibv_qp_type has the number. */
+enum { WEFT_QPT_SRD = 5 };
 
 /* verbs.deviceAttr: the part of struct ibv_device_attr that has users. */
 struct weft_device_attr {

@@ -19,6 +19,9 @@
     F(alloc_null_mr)     \
     F(modify_cq)         \
     F(rate_limit)        \
+    F(create_qp_ex)        \
+    F(wr_start)            \
+    F(wr_complete)         \
     F(create_cq_ex)      \
     F(alloc_td)          \
     F(dealloc_td)        \
@@ -157,6 +160,8 @@ static void *null_fail(int err)
 
 #include "extended.c"
 #include "qp.c"
+
+#include "builder.c"
 #include "srq.c"
 
 static int null_close_device(struct ibv_context *context)
@@ -325,6 +330,7 @@ static const struct weft_ibv_table null_table = {
     .ibv_destroy_qp = null_destroy_qp,
     .ibv_attach_mcast = null_attach_mcast,
     .ibv_detach_mcast = null_detach_mcast,
+    .ibv_qp_to_qp_ex = null_qp_to_qp_ex,
     .ibv_query_qp_data_in_order = null_query_qp_data_in_order,
     .ibv_get_async_event = null_get_async_event,
     .ibv_ack_async_event = null_ack_async_event,
@@ -379,6 +385,7 @@ struct weft_null *weft_null_open(void)
     n->extended.alloc_null_mr = null_alloc_null_mr;
     n->extended.modify_cq = null_modify_cq;
     n->extended.create_cq_ex = null_create_cq_ex;
+    n->extended.create_qp_ex = null_create_qp_ex;
     n->extended.alloc_td = null_alloc_td;
     n->extended.dealloc_td = null_dealloc_td;
     n->extended.alloc_parent_domain = null_alloc_parent_domain;

@@ -45,6 +45,16 @@ void weft_null_registered(struct weft_null *n, uint64_t *addr, uint64_t *length,
 /* Whether a struct ibv_cq was made in a parent domain. */
 int weft_null_in_domain(void *cq, void *pd);
 
+/*
+ * A queue pair of a driver's own transport with builders, as EFA's SRD is: a struct ibv_qp on a struct ibv_pd and
+ * ibv_cq; and how it is destroyed.
+ */
+void *weft_null_srd(struct weft_null *n, void *pd, void *cq, uint32_t max_send_wr, uint32_t max_recv_wr);
+void weft_null_destroy_qp(void *qp);
+
+/* A request of the last post that was built, its first entry, and its bytes inline; ENOENT if there is none. */
+int weft_null_built(void *qp, uint32_t index, struct weft_send_wr *wr, struct weft_sge *sge, uint32_t *inlined);
+
 /* How many P_Keys each port has. */
 void weft_null_pkeys(struct weft_null *n, uint16_t count);
 

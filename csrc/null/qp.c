@@ -1,9 +1,8 @@
 /* The null provider's queue pairs: how they are made and changed. */
-static struct ibv_qp *null_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *init)
+static struct ibv_qp *null_make_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *init)
 {
     struct weft_null *n = null_of(pd->context);
     const struct ibv_device_attr *limits = &n->attr.orig_attr;
-    NULL_POINTER(pd->context, ibv_create_qp);
     if (init->cap.max_send_wr > (uint32_t)limits->max_qp_wr || init->cap.max_recv_wr > (uint32_t)limits->max_qp_wr ||
         init->cap.max_inline_data > n->max_inline)
         return null_fail(EINVAL);
@@ -25,6 +24,12 @@ static struct ibv_qp *null_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr 
     qp->next = n->qps;
     n->qps = qp;
     return &qp->qp;
+}
+
+static struct ibv_qp *null_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *init)
+{
+    NULL_POINTER(pd->context, ibv_create_qp);
+    return null_make_qp(pd, init);
 }
 
 #define NULL_CHANGE(bit, field)                                                                                        \
@@ -96,6 +101,7 @@ static int null_destroy_qp(struct ibv_qp *q)
     null_unlock(n);
     free(null_qp(q)->sends);
     free(null_qp(q)->recvs);
+    free(null_qp(q)->built);
     return null_free(q->context, q);
 }
 

@@ -26,7 +26,11 @@ struct null_send {
 };
 
 struct null_qp {
-    struct ibv_qp qp;
+    union {
+        struct ibv_qp qp;
+        struct ibv_qp_ex ex; /* with builders */
+    };
+    struct null_built *built; /* by builders since wr_start; NULL where it has none */
     struct ibv_qp_attr attr;
     struct ibv_qp_cap cap;
     struct null_qp *next;

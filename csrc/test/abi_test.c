@@ -74,6 +74,7 @@ AT(weft_qp_limits, max_send_sge, 12);
 AT(weft_qp_limits, max_recv_sge, 16);
 AT(weft_qp_limits, max_inline, 20);
 AT(weft_qp_limits, max_message, 24);
+AT(weft_qp_limits, builders, 28);
 
 SIZE(weft_device_attr, 200);
 AT(weft_device_attr, fw_ver, 0);

@@ -12,8 +12,11 @@ enum {
 };
 
 /* Which opcodes a queue pair of the type takes, as bits of enum ibv_wr_opcode. */
-static const uint32_t weft_opcodes[] = {
-    [IBV_QPT_RC] = WEFT_RELIABLE, [IBV_QPT_UC] = WEFT_UNACKNOWLEDGED, [IBV_QPT_UD] = WEFT_DATAGRAM};
+static const uint32_t weft_opcodes[] = {[IBV_QPT_RC] = WEFT_RELIABLE,
+                                        [IBV_QPT_UC] = WEFT_UNACKNOWLEDGED,
+                                        [IBV_QPT_UD] = WEFT_DATAGRAM,
+                                        [WEFT_QPT_SRD] = WEFT_DATAGRAM | WEFT_OPCODE(RDMA_WRITE) |
+                                                         WEFT_OPCODE(RDMA_WRITE_WITH_IMM) | WEFT_OPCODE(RDMA_READ)};
 
 /* Those whose entries are filled by the peer: nothing to send inline. */
 enum { WEFT_FETCHES = WEFT_OPCODE(RDMA_READ) | WEFT_OPCODE(ATOMIC_CMP_AND_SWP) | WEFT_OPCODE(ATOMIC_FETCH_AND_ADD) };
@@ -30,7 +33,7 @@ struct weft_rules {
 
 static inline struct weft_rules weft_rules_of(const struct weft_qp_limits *limits)
 {
-    int datagrams = limits->type == IBV_QPT_UD;
+    int datagrams = weft_datagrams(limits->type);
     return (struct weft_rules){
         .opcodes = weft_opcodes[limits->type],
         .max_send_wr = limits->max_send_wr,
@@ -174,8 +177,10 @@ weft_check_sends(const struct weft_qp *qp, const struct weft_send_wr *wrs, uint3
         const struct weft_sge *rest = sges + wr->num_sge;
         if (fill)
             weft_fill_send(&chain[i], wr, sges, rules.peer);
-        if (fill && WEFT_RARELY(rules.datagrams))
+        if (fill && WEFT_RARELY(rules.datagrams)) {
             chain[i].wr.ud.ah = ah;
+            weft_fill_far(&chain[i], wr->remote_addr, wr->rkey);
+        }
         sges = rest;
     }
     if (bad == 0 && n > 0 && num_sge != 0) {
@@ -187,12 +192,20 @@ weft_check_sends(const struct weft_qp *qp, const struct weft_send_wr *wrs, uint3
     return bad;
 }
 
+/* ibv_post_send, or the same by builders. */
+static inline int weft_send(struct weft_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
+{
+    if (WEFT_RARELY(qp->builder != NULL))
+        return weft_build(qp, wr, bad);
+    return ibv_post_send(qp->qp, wr, bad);
+}
+
 /* Posts a chain of n, and adds how many the driver took. */
 static inline int weft_post_chain(struct weft_qp *qp, struct ibv_send_wr *chain, uint32_t n, uint32_t *accepted)
 {
     struct ibv_send_wr *bad = NULL;
     chain[n - 1].next = NULL;
-    int rc = WEFT_CALL(ibv_post_send(qp->qp, chain, &bad));
+    int rc = WEFT_CALL(weft_send(qp, chain, &bad));
     *accepted += rc == 0 ? n : WEFT_TAKEN(chain, n, bad);
     return rc;
 }
@@ -240,6 +253,8 @@ static int weft_post_chains(struct weft_qp *qp, const struct weft_send_wr *wrs, 
         for (uint32_t i = 0; i < length && !gone; i++) {
             const struct weft_send_wr *wr = &wrs[*accepted + i];
             weft_fill_send(&chain[i], wr, sges, rules.peer);
+            if (rules.datagrams)
+                weft_fill_far(&chain[i], wr->remote_addr, wr->rkey);
             sges += wr->num_sge;
             /* Destroyed since the check, by another thread. What comes before it is posted as a driver would do it. */
             gone = rules.datagrams && weft_ah_find(qp->qp->context, wr->ah, &chain[i].wr.ud.ah) != 0;
@@ -292,13 +307,13 @@ int weft_qp_post_mark(struct weft_qp *qp, int recv, uint64_t id, uint64_t ah)
 {
     struct ibv_send_wr *bad, wr = {.wr_id = id, .opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED};
     struct ibv_recv_wr *bad_recv, recv_wr = {.wr_id = id};
-    if (qp->limits.type == IBV_QPT_UD && !recv) {
+    if (weft_datagrams(qp->limits.type) && !recv) {
         enum weft_bad_wr unfit = weft_ah_find(qp->qp->context, ah, &wr.wr.ud.ah);
         if (unfit != 0)
             return -(int)unfit;
     }
     weft_lock(&qp->lock);
-    int rc = WEFT_CALL(recv ? ibv_post_recv(qp->qp, &recv_wr, &bad_recv) : ibv_post_send(qp->qp, &wr, &bad));
+    int rc = WEFT_CALL(recv ? ibv_post_recv(qp->qp, &recv_wr, &bad_recv) : weft_send(qp, &wr, &bad));
     weft_unlock(&qp->lock);
     return rc;
 }
@@ -325,7 +340,7 @@ int weft_qp_bind_mw(struct weft_qp *qp, struct ibv_mw *mw, struct ibv_mr *mr, co
         wr.bind_mw.mw = mw;
         wr.bind_mw.rkey = *rkey;
         wr.bind_mw.bind_info = info;
-        rc = WEFT_CALL(ibv_post_send(qp->qp, &wr, &bad));
+        rc = WEFT_CALL(weft_send(qp, &wr, &bad));
         if (rc == 0)
             mw->rkey = *rkey;
     }

@@ -27,6 +27,7 @@ enum { WEFT_SENDS, WEFT_RECVS };
 
 struct weft_qp {
     struct ibv_qp *qp;
+    struct ibv_qp_ex *builder; /* the same, if posts are made by ibv_wr_*; otherwise NULL */
     struct weft_qp_limits limits;
     struct weft_cq *cqs[2]; /* NULL where the completion queue is not one of ours */
     struct weft_qp *next[2];

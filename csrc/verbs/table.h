@@ -69,7 +69,8 @@
     F(ibv_import_mr)             \
     F(ibv_unimport_mr)           \
     F(ibv_reg_dmabuf_mr)         \
-    F(ibv_query_qp_data_in_order)
+    F(ibv_query_qp_data_in_order) \
+    F(ibv_qp_to_qp_ex)
 /* clang-format on */
 
 #define WEFT_POINTER(name) __typeof__(&name) name;

@@ -57,7 +57,7 @@ static enum weft_bad_wr weft_check_prepared(const struct weft_qp *qp, const stru
         return WEFT_BAD_OPCODE;
     if ((wr->flags & IBV_SEND_INLINE) != 0 && (1u << wr->opcode & WEFT_FETCHES) != 0)
         return WEFT_BAD_INLINE;
-    return limits->type == IBV_QPT_UD ? weft_ah_find(qp->qp->context, wr->ah, &ah) : 0;
+    return weft_datagrams(limits->type) ? weft_ah_find(qp->qp->context, wr->ah, &ah) : 0;
 }
 
 int weft_template_add(struct weft_template *t, struct weft_qp *qp, const struct weft_send_wr *wr, uint32_t lkey)
@@ -74,7 +74,9 @@ int weft_template_add(struct weft_template *t, struct weft_qp *qp, const struct 
     p->qp = qp;
     p->ah = wr->ah;
     p->opcode = wr->opcode;
-    p->datagram = qp->limits.type == IBV_QPT_UD;
+    p->datagram = (uint32_t)weft_datagrams(qp->limits.type);
+    if (p->datagram)
+        weft_fill_far(&p->wr, 0, wr->rkey);
     return 0;
 }
 
@@ -83,7 +85,9 @@ static void weft_apply(struct weft_prepared *p, const struct weft_patch *patch)
     p->sge.addr = patch->addr;
     p->sge.length = patch->length;
     p->wr.num_sge = patch->length != 0;
-    if (!p->datagram)
+    if (p->datagram)
+        p->wr.bind_mw.bind_info.addr = patch->remote_addr;
+    else
         p->wr.wr.rdma.remote_addr = patch->remote_addr;
 }
 
@@ -170,7 +174,7 @@ static int weft_post_linked(struct weft_template *t, const struct weft_patch *pa
     struct weft_qp *qp = first->qp;
     struct ibv_send_wr *bad = NULL;
     weft_lock(&qp->lock);
-    int rc = WEFT_CALL(ibv_post_send(qp->qp, &first->wr, &bad));
+    int rc = WEFT_CALL(weft_send(qp, &first->wr, &bad));
     *taken = rc == 0 ? first->chain : weft_taken(t, patches, first->chain, bad);
     if (rc == 0) /* a run that is shorter than the chain began in it; else it goes on from where it stands now */
         qp->run = first->run < first->chain ? first->run : qp->run + first->chain;

@@ -14,6 +14,7 @@
 
 #include "ah.c"
 
+#include "builder.c"
 #include "event.c"
 #include "post.c"
 #include "qp.c"

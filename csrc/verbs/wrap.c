@@ -37,7 +37,15 @@ int weft_qp_import(struct ibv_context *context, struct ibv_qp *imported, struct 
     memset(&init, 0, sizeof(init));
     if (imported->context != context)
         return EXDEV;
-    if (imported->qp_type != IBV_QPT_RC && imported->qp_type != IBV_QPT_UC && imported->qp_type != IBV_QPT_UD)
+    struct ibv_qp_ex *builder = NULL;
+    uint32_t type = imported->qp_type;
+    if (type == IBV_QPT_DRIVER) {
+        /* A driver's own transport, which is SRD if its requests are built with the address of datagrams. */
+        if (WEFT_IBV(imported)->ibv_qp_to_qp_ex != NULL)
+            builder = WEFT_IBV(imported)->ibv_qp_to_qp_ex(imported);
+        type = builder != NULL && builder->wr_set_ud_addr != NULL && builder->wr_send != NULL ? WEFT_QPT_SRD : 0;
+    }
+    if (type != IBV_QPT_RC && type != IBV_QPT_UC && type != IBV_QPT_UD && type != WEFT_QPT_SRD)
         return EOPNOTSUPP;
     int rc = WEFT_CALL(WEFT_IBV(imported)->ibv_query_qp(imported, &attr, IBV_QP_STATE | IBV_QP_CAP, &init));
     if (rc != 0)
@@ -46,8 +54,10 @@ int weft_qp_import(struct ibv_context *context, struct ibv_qp *imported, struct 
     if (qp == NULL)
         return ENOMEM;
     qp->qp = imported;
+    qp->builder = builder;
     *limits = (struct weft_qp_limits){
-        .type = imported->qp_type,
+        .type = type,
+        .builders = builder != NULL,
         .max_send_wr = init.cap.max_send_wr,
         .max_recv_wr = init.cap.max_recv_wr,
         .max_send_sge = init.cap.max_send_sge,

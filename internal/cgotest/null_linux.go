@@ -118,6 +118,44 @@ func (n *Null) Registered() (addr, length uint64, access uint32) {
 // InDomain tells whether a struct ibv_cq was made in a parent domain, a struct ibv_pd.
 func (n *Null) InDomain(cq, pd unsafe.Pointer) bool { return C.weft_null_in_domain(cq, pd) != 0 }
 
+// NewSRD makes a queue pair of a driver's own transport with builders, as EFA's SRD is, on a struct ibv_pd and an ibv_cq. It is
+// a struct ibv_qp, and destroyed by DestroyQP.
+func (n *Null) NewSRD(pd, cq unsafe.Pointer, maxSendWR, maxRecvWR int) unsafe.Pointer {
+	return C.weft_null_srd(n.n, pd, cq, C.uint32_t(maxSendWR), C.uint32_t(maxRecvWR))
+}
+
+// DestroyQP destroys a struct ibv_qp.
+func DestroyQP(qp unsafe.Pointer) { C.weft_null_destroy_qp(qp) }
+
+// Built is a work request as it was built, in the codes of the verbs interface, with its first entry.
+type Built struct {
+	ID                          uint64
+	Opcode, Flags, Imm, NumSGE  uint32
+	RemoteAddr, Compare, Swap   uint64
+	RKey, RemoteQPN, RemoteQKey uint32
+	HasAH                       bool
+	Addr                        uint64
+	Length, LKey, Inlined       uint32
+}
+
+// BuiltBy is what the last post to a struct ibv_qp was built of.
+func BuiltBy(qp unsafe.Pointer) (all []Built) {
+	for {
+		var wr C.struct_weft_send_wr
+		var sge C.struct_weft_sge
+		var inlined C.uint32_t
+		if C.weft_null_built(qp, C.uint32_t(len(all)), &wr, &sge, &inlined) != 0 {
+			return all
+		}
+		all = append(all, Built{
+			ID: uint64(wr.id), Opcode: uint32(wr.opcode), Flags: uint32(wr.flags), Imm: uint32(wr.imm), NumSGE: uint32(wr.num_sge),
+			RemoteAddr: uint64(wr.remote_addr), Compare: uint64(wr.compare_add), Swap: uint64(wr.swap), RKey: uint32(wr.rkey),
+			RemoteQPN: uint32(wr.remote_qpn), RemoteQKey: uint32(wr.remote_qkey), HasAH: wr.ah != 0,
+			Addr: uint64(sge.addr), Length: uint32(sge.length), LKey: uint32(sge.lkey), Inlined: uint32(inlined),
+		})
+	}
+}
+
 // SetVendor sets the identifier of the device's vendor.
 func (n *Null) SetVendor(id uint32) { C.weft_null_vendor(n.n, C.uint32_t(id)) }
 
