@@ -99,13 +99,13 @@ const defaultHopLimit = 64
 func (p Path) attr(port uint8, gidIndex int, remote GID, lid uint16) (ahAttr, error) {
 	switch {
 	case gidIndex < 0 || gidIndex > 255:
-		return ahAttr{}, invalid("GID index %d: 0 to 255 are possible", gidIndex)
+		return ahAttr{}, invalid("address: GID index %d: 0 to 255 are possible", gidIndex)
 	case p.ServiceLevel > 15:
-		return ahAttr{}, invalid("service level %d: 0 to 15 are possible", p.ServiceLevel)
+		return ahAttr{}, invalid("address: service level %d: 0 to 15 are possible", p.ServiceLevel)
 	case p.StaticRate != 0 && p.StaticRate.Mbps() < 0:
-		return ahAttr{}, invalid("static rate %d is no code of a rate", p.StaticRate)
+		return ahAttr{}, invalid("address: static rate %d is not one of the Rate constants", p.StaticRate)
 	case p.FlowLabel >= 1<<20:
-		return ahAttr{}, invalid("flow label %#x: it has 20 bits", p.FlowLabel)
+		return ahAttr{}, invalid("address: flow label %#x is longer than 20 bits", p.FlowLabel)
 	}
 	a := ahAttr{
 		gid: remote, flowLabel: p.FlowLabel, lid: lid, gidIndex: uint8(gidIndex), hopLimit: p.HopLimit,
@@ -146,7 +146,7 @@ func (pd *PD) CreateAH(cfg AHConfig) (*AH, error) {
 	}
 	defer pd.life.Exit()
 	if cfg.RemoteGID.IsZero() && cfg.RemoteLID == 0 {
-		return nil, invalid("create address handle: neither a GID nor a LID")
+		return nil, invalid("create address handle: it needs a GID or a LID")
 	}
 	attr, err := cfg.encode()
 	if err != nil {

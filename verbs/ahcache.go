@@ -45,7 +45,7 @@ func (c *AHCache) Get(cfg AHConfig) (*AH, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.closed {
-		return nil, fmt.Errorf("address handle cache is closed: %w", net.ErrClosed)
+		return nil, fmt.Errorf("get address handle: the cache is closed: %w", net.ErrClosed)
 	}
 	if ah := c.open[cfg]; ah != nil {
 		return ah, nil

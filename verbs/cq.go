@@ -66,7 +66,7 @@ func (cfg CQConfig) validate(c *Context) error {
 	case cfg.Depth < 1 || cfg.Depth > limit:
 		return invalid("create completion queue of depth %d: %s takes 1 to %d", cfg.Depth, c.name, limit)
 	case cfg.Events && cfg.Channel != nil:
-		return invalid("create completion queue: Events and Channel exclude one another")
+		return invalid("create completion queue: Events and Channel are both set, one is possible")
 	case cfg.Channel != nil && cfg.Channel.ctx != c:
 		return foreign("create completion queue", "Channel", cfg.Channel.ctx, c)
 	case cfg.Vector < 0 || cfg.Vector >= max(c.Vectors(), 1):
@@ -170,8 +170,8 @@ func (cq *CQ) reserve(n int) error {
 // take is called with mu.
 func (cq *CQ) take(n int) error {
 	if cq.reserved+n > cq.depth {
-		return invalid("%d completions of a queue pair do not fit: of the completion queue's %d, %d are taken; make it deeper",
-			n, cq.depth, cq.reserved)
+		return invalid("the completion queue has no room for %d more completions: %d of %d are reserved by queue pairs; make it deeper",
+			n, cq.reserved, cq.depth)
 	}
 	cq.reserved += n
 	return nil
@@ -257,7 +257,7 @@ func (cq *CQ) Resize(depth int) error {
 	cq.mu.Lock()
 	defer cq.mu.Unlock()
 	if limit := cq.ctx.attr.MaxCQE; depth < max(cq.reserved, 1) || depth > limit {
-		return invalid("resize completion queue to %d: %d are taken by queue pairs, %s takes up to %d", depth, cq.reserved,
+		return invalid("resize completion queue to %d: %d are reserved by queue pairs, and %s takes up to %d", depth, cq.reserved,
 			cq.ctx.name, limit)
 	}
 	granted, err := cResizeCQ(cq.ptr, depth)
@@ -281,7 +281,7 @@ func (cq *CQ) Moderate(count int, period time.Duration) error {
 	defer cq.life.Exit()
 	us := period.Microseconds()
 	if count < 0 || count > math.MaxUint16 || us < 0 || us > math.MaxUint16 {
-		return invalid("moderate completion queue: %d completions and %v; at most 65535 and 65.535 ms", count, period)
+		return invalid("moderate completion queue: %d completions and %v: at most 65535 and 65.535 ms are possible", count, period)
 	}
 	return cModerateCQ(cq.ptr, uint16(count), uint16(us))
 }
@@ -354,7 +354,7 @@ func (cq *CQ) arm(solicitedOnly bool) error {
 	}
 	defer cq.life.Exit()
 	if cq.events == nil && cq.channel == nil {
-		return invalid("arm a completion queue that was made without Events or Channel")
+		return invalid("arm completion queue: it was created without CQConfig.Events or Channel")
 	}
 	return cArmCQ(cq.ptr, solicitedOnly)
 }
@@ -369,7 +369,7 @@ func (cq *CQ) arm(solicitedOnly bool) error {
 //	void ibv_ack_cq_events(struct ibv_cq *cq, unsigned int nevents)
 func (cq *CQ) Wait(ctx context.Context) error {
 	if cq.events == nil {
-		return invalid("wait on a completion queue that was made without Events")
+		return invalid("wait on completion queue: it was created without CQConfig.Events")
 	}
 	return cq.events.wait(ctx, cq.takeEvents, func() error {
 		if cq.failed.Load() {

@@ -105,7 +105,7 @@ func Open(name string) (*Context, error) {
 // until Close, which does not close the device. Meanwhile its asynchronous events are read here.
 func ImportContext(raw unsafe.Pointer) (*Context, error) {
 	if raw == nil {
-		return nil, invalid("import context: nil")
+		return nil, invalid("import context: the pointer is nil")
 	}
 	if err := load(); err != nil {
 		return nil, err
@@ -263,7 +263,7 @@ func (c *Context) QueryGID(port uint8, index int) (GIDEntry, error) {
 		return GIDEntry{}, err
 	}
 	if index < 0 || index >= attr.GIDTableLen {
-		return GIDEntry{}, invalid("GID %d of port %d: its table has %d", index, port, attr.GIDTableLen)
+		return GIDEntry{}, invalid("query GID %d of port %d: the table has %d entries", index, port, attr.GIDTableLen)
 	}
 	raw, err := cQueryGID(c.ptr, uint32(port), uint32(index))
 	if err != nil {

@@ -21,7 +21,7 @@ var markIDs = [2]uint64{sendQueue: math.MaxUint64, recvQueue: math.MaxUint64 - 1
 // queue pair of [PD.WrapQP] cannot be drained: who made its completion queues polls them.
 func (qp *QP) Drain(ctx context.Context, each func(*WC)) error {
 	if qp.cfg.SendCQ == nil {
-		return invalid("drain: the completion queues of QP %d are not this package's", qp.num)
+		return invalid("drain QP %d: its completion queues were opened elsewhere, drain it there", qp.num)
 	}
 	d := drain{qp: qp, each: each}
 	if err := d.begin(); err != nil {

@@ -44,7 +44,7 @@ func ForkInit() error {
 		return err
 	}
 	if err := cForkInit(); err != nil {
-		return fmt.Errorf("memory may have been registered before: %w", err)
+		return fmt.Errorf("set up fork safety: call it before memory is registered: %w", err)
 	}
 	return nil
 }

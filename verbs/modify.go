@@ -221,11 +221,11 @@ func (a *QPAttr) encode(mask QPAttrMask) (raw qpAttr, err error) {
 	has := func(m QPAttrMask) bool { return mask&m != 0 }
 	switch {
 	case has(AttrPathMTU) && a.PathMTU.Code() == 0:
-		return raw, invalid("PathMTU %d is no path MTU", uint32(a.PathMTU))
+		return raw, invalid("modify queue pair: PathMTU %d is not one of the MTU constants", uint32(a.PathMTU))
 	case has(AttrRemoteQPN) && a.RemoteQPN >= 1<<24, has(AttrRQPSN) && a.RQPSN >= 1<<24, has(AttrSQPSN) && a.SQPSN >= 1<<24:
-		return raw, invalid("RemoteQPN, RQPSN and SQPSN have 24 bits")
+		return raw, invalid("modify queue pair: RemoteQPN %#x, RQPSN %#x or SQPSN %#x is longer than 24 bits", a.RemoteQPN, a.RQPSN, a.SQPSN)
 	case has(AttrRetryCount) && a.RetryCount > 7, has(AttrRNRRetry) && a.RNRRetry > 7:
-		return raw, invalid("RetryCount and RNRRetry are at most 7")
+		return raw, invalid("modify queue pair: RetryCount %d or RNRRetry %d is more than 7", a.RetryCount, a.RNRRetry)
 	}
 	raw = qpAttr{
 		mask: uint32(mask), qkey: a.QKey, rqPSN: a.RQPSN, sqPSN: a.SQPSN, remoteQPN: a.RemoteQPN,

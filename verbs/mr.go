@@ -161,7 +161,7 @@ func (pd *PD) adopt(mr *MR) error {
 func (pd *PD) checkReg(length uint64, access AccessFlags) error {
 	switch limit := pd.ctx.attr.MaxMRSize; {
 	case length == 0:
-		return invalid("register memory: no bytes")
+		return invalid("register memory: it is empty")
 	case length > limit && length != everything:
 		return invalid("register %d bytes: %s takes at most %d in one region; register parts", length, pd.ctx.name, limit)
 	case access&^accessAll != 0:

@@ -91,7 +91,7 @@ type mwBind struct {
 //	uint32_t ibv_inc_rkey(uint32_t rkey)
 func (qp *QP) BindMW(mw *MW, cfg BindConfig) (rkey uint32, err error) {
 	if mw == nil || cfg.MR == nil {
-		return 0, invalid("bind memory window: the window or the memory region is nil")
+		return 0, invalid("bind memory window: MW or MR is nil")
 	}
 	for _, object := range []*life.Object{&qp.life, &mw.life, &cfg.MR.life} {
 		if err := object.Enter(); err != nil {
@@ -105,7 +105,7 @@ func (qp *QP) BindMW(mw *MW, cfg BindConfig) (rkey uint32, err error) {
 	case mr.pd.ctx != qp.pd.ctx:
 		return 0, foreign("bind memory window", "MR", mr.pd.ctx, qp.pd.ctx)
 	case mr.access&AccessMWBind == 0:
-		return 0, invalid("bind memory window: the memory region was registered without AccessMWBind")
+		return 0, invalid("bind memory window: its memory region was registered without AccessMWBind")
 	case cfg.Addr < mr.addr || cfg.Length > mr.length || cfg.Addr-mr.addr > mr.length-cfg.Length:
 		return 0, invalid("bind memory window: %d bytes at %#x are not within the region's %d at %#x",
 			cfg.Length, cfg.Addr, mr.length, mr.addr)

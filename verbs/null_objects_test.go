@@ -102,7 +102,7 @@ func TestNullCreditsOfACompletionQueue(t *testing.T) {
 	require.NoError(t, err)
 	_, err = n.pd.CreateQP(cfg)
 	require.ErrorIs(t, err, syscall.EINVAL)
-	require.ErrorContains(t, err, "of the completion queue's 100, 100 are taken")
+	require.ErrorContains(t, err, "100 of 100 are reserved by queue pairs")
 	require.Equal(t, 60, cq.Reserved())
 	require.ErrorIs(t, cq.Resize(59), syscall.EINVAL)
 	require.NoError(t, cq.Resize(120))

@@ -61,7 +61,7 @@ func (c *Context) WrapPD(raw unsafe.Pointer) (*PD, error) {
 	}
 	defer c.life.Exit()
 	if raw == nil {
-		return nil, invalid("wrap protection domain: nil")
+		return nil, invalid("wrap protection domain: the pointer is nil")
 	}
 	if cPDContext(raw) != c.ptr {
 		return nil, invalid("wrap protection domain: it is not of this context of %s", c.name)

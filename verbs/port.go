@@ -125,7 +125,7 @@ func (c *Context) PKey(port uint8, index int) (uint16, error) {
 		return 0, err
 	}
 	if index < 0 || index >= attr.PKeys {
-		return 0, invalid("P_Key %d of port %d: its table has %d", index, port, attr.PKeys)
+		return 0, invalid("query P_Key %d of port %d: the table has %d entries", index, port, attr.PKeys)
 	}
 	return cQueryPKey(c.ptr, port, index)
 }

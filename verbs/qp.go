@@ -73,7 +73,7 @@ func (cfg *QPConfig) validate(c *Context) error {
 	case cfg.Type != RC && cfg.Type != UC && cfg.Type != UD:
 		return invalid("create queue pair: type %v is neither RC, UC nor UD; wrap what its driver's own call makes", cfg.Type)
 	case cfg.SendCQ == nil || cfg.RecvCQ == nil:
-		return invalid("create queue pair: SendCQ and RecvCQ are needed")
+		return invalid("create queue pair: it needs SendCQ and RecvCQ")
 	case cfg.SendCQ.ctx != c:
 		return foreign("create queue pair", "SendCQ", cfg.SendCQ.ctx, c)
 	case cfg.RecvCQ.ctx != c:
@@ -87,7 +87,7 @@ func (cfg *QPConfig) validate(c *Context) error {
 	case cfg.SRQ != nil && cfg.Type == UC:
 		return invalid("create queue pair: UC takes no SRQ")
 	case cfg.MaxSendWR+cfg.MaxRecvWR == 0 && cfg.SRQ == nil:
-		return invalid("create queue pair: neither MaxSendWR nor MaxRecvWR is given")
+		return invalid("create queue pair: it needs MaxSendWR or MaxRecvWR")
 	}
 	for _, check := range []struct {
 		field        string

@@ -87,7 +87,7 @@ func (mr *MR) reregister(what uint32, pd *PD, access AccessFlags) error {
 	}
 	err = &Error{Op: "ibv_rereg_mr", Err: err}
 	if code == reregBadInput || errors.Is(err, errors.ErrUnsupported) {
-		return fmt.Errorf("the memory region is unchanged: %w", err)
+		return fmt.Errorf("re-register memory region: it is unchanged: %w", err)
 	}
 	return &unusableError{err}
 }
@@ -154,7 +154,7 @@ func (pd *PD) Advise(advice Advice, flush bool, sges []SGE) error {
 	}
 	defer pd.life.Exit()
 	if len(sges) == 0 {
-		return invalid("advise: no memory")
+		return invalid("advise: it names no memory")
 	}
 	var flags uint32
 	if flush {

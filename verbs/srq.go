@@ -110,7 +110,7 @@ func (srq *SRQ) SetLimit(limit int) error {
 	}
 	defer srq.life.Exit()
 	if holds := srq.Config().MaxWR; limit < 0 || limit > holds {
-		return invalid("limit of SRQ: %d, it holds %d", limit, holds)
+		return invalid("set limit of SRQ to %d: it holds %d receives", limit, holds)
 	}
 	return cModifySRQ(srq.ptr, &srqAttr{limit: uint32(limit)}, srqLimit)
 }

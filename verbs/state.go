@@ -42,9 +42,9 @@ func (e *Endpoint) validate() error {
 	case e.PSN >= 1<<24:
 		return invalid("remote endpoint: PSN %#x has more than 24 bits", e.PSN)
 	case e.MTU.Code() == 0:
-		return invalid("remote endpoint: MTU %d is no path MTU", uint32(e.MTU))
+		return invalid("remote endpoint: MTU %d is not one of the MTU constants", uint32(e.MTU))
 	case e.GID.IsZero() && e.LID == 0:
-		return invalid("remote endpoint: neither a GID nor a LID")
+		return invalid("remote endpoint: it needs a GID or a LID")
 	}
 	return nil
 }
@@ -146,9 +146,9 @@ type ConnectConfig struct {
 func (cfg *ConnectConfig) validate() error {
 	switch {
 	case cfg.Timeout < 0 || cfg.MinRNRTimer < 0:
-		return invalid("connect: a negative time")
+		return invalid("connect: a time of ConnectConfig is negative")
 	case cfg.RetryCount > 7 || cfg.RNRRetry > 7:
-		return invalid("connect: RetryCount and RNRRetry are at most 7")
+		return invalid("connect: RetryCount %d or RNRRetry %d is more than 7", cfg.RetryCount, cfg.RNRRetry)
 	}
 	return nil
 }

@@ -55,7 +55,7 @@ func NewTemplate(parts ...TemplatePart) (*Template, error) {
 		t.n += len(part.WRs)
 	}
 	if t.n == 0 {
-		return nil, invalid("template: no work requests")
+		return nil, invalid("template: it has no work requests")
 	}
 	var err error
 	if t.ptr, err = cCreateTemplate(t.n); err != nil {

@@ -119,7 +119,7 @@ func (qp *QP) postError(op string, p *post) error {
 			&closedError{"its address handle"})
 	}
 	if p.result == -badFailed {
-		return fmt.Errorf("%s takes no more posts, it failed: %w", object, qp.cause())
+		return fmt.Errorf("%s failed and takes no more posts: %w", object, qp.cause())
 	}
 	return qp.limits.postError(object, op, p)
 }
