@@ -53,11 +53,11 @@ func (d *Domain) OpenCQ(cfg CQConfig) (*CQ, error) {
 	defer d.life.Exit()
 	switch {
 	case cfg.Depth < 0:
-		return nil, invalid("open completion queue: Depth is %d", cfg.Depth)
+		return nil, invalid("open completion queue: Depth %d is negative", cfg.Depth)
 	case cfg.Wait != WaitNone && cfg.Wait != WaitUnspec && cfg.Wait != WaitFD:
 		return nil, invalid("open completion queue: unknown wait object %d", cfg.Wait)
 	case cfg.Vector < 0:
-		return nil, invalid("open completion queue: Vector is %d", cfg.Vector)
+		return nil, invalid("open completion queue: Vector %d is negative", cfg.Vector)
 	}
 	cq := &CQ{domain: d, wait: cfg.Wait}
 	var fd int
@@ -236,7 +236,8 @@ const waitSlice = 50 * time.Millisecond
 //	ssize_t fi_cq_sreadfrom(struct fid_cq *cq, void *buf, size_t count, fi_addr_t *src_addr, const void *cond, int timeout)
 func (cq *CQ) Wait(ctx context.Context, completions []Completion) (int, error) {
 	if cq.wait == WaitNone || len(completions) == 0 {
-		return 0, invalid("wait for %d completions of a queue with wait object %d", len(completions), cq.wait)
+		return 0, invalid("wait for %d completions: it needs room for one, and a queue that was opened with CQConfig.Wait (this has %d)",
+			len(completions), cq.wait)
 	}
 	wait := cq.waitInC
 	if cq.wait == WaitFD {
@@ -278,7 +279,7 @@ func (cq *CQ) Signal() error {
 	}
 	defer cq.life.Exit()
 	if cq.wait == WaitNone {
-		return fmt.Errorf("signal a completion queue that was made without a wait object: %w", syscall.EINVAL)
+		return fmt.Errorf("signal completion queue: it was opened without CQConfig.Wait: %w", syscall.EINVAL)
 	}
 	return cSignalCQ(cq.ptr)
 }

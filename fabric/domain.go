@@ -102,7 +102,7 @@ func (d *Domain) lifetime() *life.Object { return &d.life }
 //	int fi_domain_bind(struct fid_domain *domain, struct fid *fid, uint64_t flags)
 func (d *Domain) BindEQ(eq *EQ) error {
 	if eq == nil {
-		return invalid("bind domain: no event queue")
+		return invalid("bind domain: the event queue is nil")
 	}
 	if err := d.fabric.owns("EQ", eq.fabric); err != nil {
 		return invalid("bind domain: %w", err)

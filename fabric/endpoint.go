@@ -47,7 +47,7 @@ func (cfg *EndpointConfig) validate(d *Domain, info *Info) error {
 	case cfg.SelectiveTx && cfg.TxCQ == nil, cfg.SelectiveRx && cfg.RxCQ == nil:
 		return invalid("open endpoint: a selective direction needs its completion queue")
 	case cfg.MinMultiRecv < 0:
-		return invalid("open endpoint: MinMultiRecv is %d", cfg.MinMultiRecv)
+		return invalid("open endpoint: MinMultiRecv %d is negative", cfg.MinMultiRecv)
 	}
 	for i, e := range cfg.Events {
 		if e.Counter == nil || e.Events == 0 {

@@ -42,7 +42,7 @@ func (f *Fabric) OpenEQ(cfg EQConfig) (*EQ, error) {
 	}
 	defer f.life.Exit()
 	if cfg.Depth < 0 || cfg.Wait != WaitNone && cfg.Wait != WaitUnspec && cfg.Wait != WaitFD {
-		return nil, invalid("open event queue: Depth is %d, the wait object %d", cfg.Depth, cfg.Wait)
+		return nil, invalid("open event queue: Depth %d is negative, or wait object %d unknown", cfg.Depth, cfg.Wait)
 	}
 	eq := &EQ{fabric: f, wait: cfg.Wait, known: map[unsafe.Pointer]any{}}
 	var fd int
@@ -230,7 +230,7 @@ func (eq *EQ) export(raw *rawEvent) (*Event, error) {
 func (eq *EQ) Wait(ctx context.Context) (*Event, error) {
 	switch eq.wait {
 	case WaitNone:
-		return nil, invalid("wait on an event queue that was made without a wait object")
+		return nil, invalid("wait on event queue: it was opened without EQConfig.Wait")
 	case WaitFD:
 		var event *Event
 		_, err := eq.events.wait(ctx, func() (int, error) {

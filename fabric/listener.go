@@ -155,7 +155,7 @@ func (ep *Endpoint) connection(call func() error) error {
 	}
 	defer ep.life.Exit()
 	if ep.told.Type != Msg {
-		return invalid("the %s has no connection", ep.name)
+		return invalid("the %s has no connection: only MSG endpoints have one", ep.name)
 	}
 	return call()
 }

@@ -51,7 +51,7 @@ type MRConfig struct {
 func (cfg *MRConfig) validate(info *Info, length uint64) error {
 	switch keys := info.MRKeySize; {
 	case length == 0:
-		return invalid("register memory: no bytes")
+		return invalid("register memory: it is empty")
 	case cfg.Access&^AccessAll != 0:
 		return invalid("register memory: the access %v is not one of AccessAll", cfg.Access&^AccessAll)
 	case cfg.Key != 0 && info.MRMode&MRProvKey != 0:
@@ -112,7 +112,7 @@ func (d *Domain) RegDevice(addr, length uint64, cfg MRConfig) (*MR, error) {
 // error wraps [errors.ErrUnsupported].
 func (d *Domain) RegDMABuf(fd int, offset, length, base uint64, cfg MRConfig) (*MR, error) {
 	if fd < 0 {
-		return nil, invalid("register dma-buf: descriptor %d", fd)
+		return nil, invalid("register dma-buf: descriptor %d is negative", fd)
 	}
 	mr := &MR{domain: d, addr: base + offset, length: length}
 	return d.register(mr, cfg, func(attr *mrAttr) error {
@@ -135,7 +135,7 @@ func (d *Domain) RegMRV(pieces [][]byte, cfg MRConfig) (*MR, error) {
 	mr := &MR{domain: d, addr: addressOf(pieces[0])}
 	segs := make([]Seg, len(pieces))
 	if i := slices.IndexFunc(pieces, func(piece []byte) bool { return len(piece) == 0 }); i >= 0 {
-		return nil, invalid("register pieces of memory: piece %d has no bytes", i)
+		return nil, invalid("register pieces of memory: piece %d is empty", i)
 	}
 	for i, piece := range pieces {
 		mr.pins = append(mr.pins, life.NewPin(piece))
@@ -293,7 +293,7 @@ func (d *Domain) MapKey(base uint64, key []byte) (uint64, error) {
 	}
 	defer d.life.Exit()
 	if len(key) == 0 {
-		return 0, invalid("map key: it has no bytes")
+		return 0, invalid("map key: it is empty")
 	}
 	return cMapKey(d.ptr, base, key)
 }
@@ -318,7 +318,7 @@ func (d *Domain) UnmapKey(key uint64) error {
 //	int fi_mr_bind(struct fid_mr *mr, struct fid *bfid, uint64_t flags)
 func (mr *MR) BindEndpoint(ep *Endpoint) error {
 	if ep == nil {
-		return invalid("bind memory region: no endpoint")
+		return invalid("bind memory region: the endpoint is nil")
 	}
 	if err := mr.domain.owns("the endpoint", ep.domain); err != nil {
 		return invalid("bind memory region: %w", err)
@@ -335,7 +335,7 @@ func (mr *MR) BindEndpoint(ep *Endpoint) error {
 //	int fi_mr_bind(struct fid_mr *mr, struct fid *bfid, uint64_t flags)
 func (mr *MR) BindCounter(counter *Counter) error {
 	if counter == nil {
-		return invalid("bind memory region: no counter")
+		return invalid("bind memory region: the counter is nil")
 	}
 	if err := mr.domain.owns("the counter", counter.domain); err != nil {
 		return invalid("bind memory region: %w", err)
@@ -373,7 +373,7 @@ func (mr *MR) Refresh(offset, length uint64) error {
 	}
 	defer mr.life.Exit()
 	if offset > mr.length || length > mr.length-offset {
-		return invalid("refresh %d bytes at %d of a region of %d", length, offset, mr.length)
+		return invalid("refresh memory region: %d bytes at offset %d reach beyond its %d bytes", length, offset, mr.length)
 	}
 	return cRefreshMR(mr.ptr, mr.addr+offset, length)
 }

@@ -117,7 +117,7 @@ func (ep *Endpoint) Inject(kind OpKind, op Op, data []byte) error {
 func (ep *Endpoint) PostPoll(kind OpKind, ops []Op, segs []Seg, completions []Completion, spin time.Duration) (accepted,
 	completed int, err error) {
 	if kind > OpRead {
-		return 0, 0, invalid("post operations of the unknown kind %v", kind)
+		return 0, 0, invalid("post operations: kind %v is not one of the OpKind constants", kind)
 	}
 	if err := ep.life.Enter(); err != nil { // its queues are open as long as it is
 		return 0, 0, err

@@ -53,7 +53,7 @@ func (ep *Endpoint) SetOption(option Option) error {
 	}
 	defer ep.life.Exit()
 	if len(option.Value) == 0 {
-		return invalid("set option %d: no value", option.Name)
+		return invalid("set option %d: its value is empty", option.Name)
 	}
 	ep.mu.Lock()
 	defer ep.mu.Unlock()
@@ -80,7 +80,7 @@ func (ep *Endpoint) Option(name, size int) ([]byte, error) {
 func (ep *Endpoint) SizeOption(name int) (uint64, error) {
 	value, err := ep.Option(name, 8)
 	if err == nil && len(value) != 8 {
-		err = invalid("read option %d: it has %d bytes and is no size", name, len(value))
+		err = invalid("read option %d: it has %d bytes, a size has 8", name, len(value))
 	}
 	if err != nil {
 		return 0, err

@@ -51,7 +51,7 @@ func NewTemplate(parts ...TemplatePart) (*Template, error) {
 		t.n += len(part.Ops)
 	}
 	if t.n == 0 {
-		return nil, invalid("template: no operations")
+		return nil, invalid("template: it has no operations")
 	}
 	endpoints := make([]*life.Object, len(parts))
 	for i, part := range parts {
