@@ -148,7 +148,7 @@ func unpackConfig(w uint64) (Config, error) {
 	c := Config{LeafEpsilon: int(w & 0xff), InnerEpsilon: int(w >> 8 & 0xff), LeafCapacity: int(w >> 16 & 0xff),
 		NodeSegments: int(w >> 24 & 0xff), BufferCapacity: int(w >> 32 & 0xff), Search: Search(w >> 40 & 0xff)}
 	if w>>48 != 0 {
-		return c, fmt.Errorf("kvindex: configuration %#x has unknown parts", w)
+		return c, fmt.Errorf("kvindex: open arena: its configuration %#x has unknown parts: a newer version wrote it, or it is corrupt", w)
 	}
 	return c, c.validate()
 }

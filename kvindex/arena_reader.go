@@ -104,7 +104,7 @@ func (w walker) descend(k uint64) (p place, err error) {
 			return p, err
 		}
 	}
-	return p, fmt.Errorf("kvindex: offset %d is below more than %d nodes: the memory is not what an arena wrote", at, maxDepth)
+	return p, fmt.Errorf("kvindex: look up: offset %d is below more than %d nodes: the memory is not what an arena wrote", at, maxDepth)
 }
 
 // child finds the way down from an inner node: the segment, the slot in it, and where that leads.
@@ -240,7 +240,7 @@ type words []uint64
 // Load64 reads atomically, as slots and states change.
 func (m words) Load64(offset uint64) (uint64, error) {
 	if offset%8 != 0 || offset/8 >= uint64(len(m)) {
-		return 0, fmt.Errorf("kvindex: offset %d is outside an arena of %d bytes", offset, 8*len(m))
+		return 0, fmt.Errorf("kvindex: read 8 bytes at offset %d: the arena has %d bytes", offset, 8*len(m))
 	}
 	return atomic.LoadUint64(&m[offset/8]), nil
 }
@@ -248,7 +248,7 @@ func (m words) Load64(offset uint64) (uint64, error) {
 // LoadLine reads each word atomically: a leaf's first line has the offset of its buffer, which changes.
 func (m words) LoadLine(offset uint64, line *[lineWords]uint64) error {
 	if offset%lineBytes != 0 || offset/8+lineWords > uint64(len(m)) {
-		return fmt.Errorf("kvindex: line %d is outside an arena of %d bytes", offset, 8*len(m))
+		return fmt.Errorf("kvindex: read the line at offset %d: the arena has %d bytes", offset, 8*len(m))
 	}
 	for i := range line {
 		line[i] = atomic.LoadUint64(&m[offset/8+uint64(i)])
@@ -339,7 +339,7 @@ func (r *Reader) copyLeaf(k uint64) (*leaf[uint64], place, error) {
 	n := b.head.count()
 	m := modelOf(b.line[2], b.line[3], b.line[4])
 	if !m.fits(n) {
-		return nil, p, fmt.Errorf("kvindex: the line of the leaf at %d is not over %d keys", b.at, n)
+		return nil, p, fmt.Errorf("kvindex: read the leaf at offset %d: its line is not over its %d keys: the memory is not what an arena wrote", b.at, n)
 	}
 	both := make([]uint64, 0, 2*roundWords(n))
 	for at := b.at + lineBytes; len(both) < cap(both); at += lineBytes {

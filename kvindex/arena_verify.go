@@ -15,7 +15,7 @@ func OpenArena(words []uint64) (*Arena, error) {
 	}
 	size := words[superSize]
 	if size > uint64(8*len(words)) || size < 8*minArena || size%8 != 0 {
-		return nil, fmt.Errorf("kvindex: open arena: made for %d bytes, have %d, at least %d are needed", size, 8*len(words),
+		return nil, fmt.Errorf("kvindex: open arena: it was made for %d bytes, the memory has %d, at least %d are needed", size, 8*len(words),
 			8*minArena)
 	}
 	cfg, err := unpackConfig(words[superConfig])

@@ -67,7 +67,7 @@ func (c Config) validate() error {
 		{"Duplicates", int(c.Duplicates), int(DuplicatesReject), int(DuplicatesLastWins)},
 	} {
 		if f.value < f.least || f.value > f.most {
-			return fmt.Errorf("kvindex: config: %s is %d, outside %d to %d", f.name, f.value, f.least, f.most)
+			return fmt.Errorf("kvindex: Config.%s is %d: %d to %d are possible", f.name, f.value, f.least, f.most)
 		}
 	}
 	return nil

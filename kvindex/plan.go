@@ -74,7 +74,7 @@ func newPlanner(a *Arena) *planner {
 func (p *planner) block(kind, count int) (offset uint64, words []uint64, err error) {
 	n := blockWords(kind, count)
 	if p.arena.lastUID == math.MaxUint64 {
-		return 0, nil, fmt.Errorf("kvindex: arena: all %d UIDs are given: load its pairs into a new one", p.arena.lastUID)
+		return 0, nil, fmt.Errorf("kvindex: write to arena: all %d UIDs are used up: load its pairs into a new arena", p.arena.lastUID)
 	}
 	from, ok := p.arena.memory.allocate(n)
 	if !ok {
@@ -82,7 +82,7 @@ func (p *planner) block(kind, count int) (offset uint64, words []uint64, err err
 		from, ok = p.arena.memory.allocate(n)
 	}
 	if !ok {
-		return 0, nil, fmt.Errorf("%w: no %d bytes together of %d, %d in use: give it more memory", ErrFull, 8*n,
+		return 0, nil, fmt.Errorf("%w: it needs %d bytes in one piece; of %d bytes %d are in use: give it more memory", ErrFull, 8*n,
 			8*len(p.arena.words), 8*p.arena.memory.used)
 	}
 	offset = uint64(from) * 8
