@@ -211,7 +211,7 @@ func capacityBound(t *testing.T) {
 	for _, cfg := range []kvindex.Config{{LeafCapacity: 129}, {LeafCapacity: 3}, {LeafEpsilon: 57}, {InnerEpsilon: -1},
 		{NodeSegments: 8}, {BufferCapacity: 17}, {Search: 9}, {Duplicates: 2}} {
 		_, err := kvindex.New[int](cfg)
-		require.ErrorContains(t, err, "outside", "%+v", cfg)
+		require.ErrorContains(t, err, " are possible", "%+v", cfg)
 	}
 }
 
