@@ -544,3 +544,17 @@ func TestDoneWhileARequestBegins(t *testing.T) {
 		require.NoError(t, p.a.Counter(1).Wait(ctx, 1))
 	}
 }
+
+// TestNoSpin: with Config.NoSpin a wait for nothing takes some turns to find that out, and sleeps; without, it goes on taking
+// turns for a while.
+func TestNoSpin(t *testing.T) {
+	turns := func(config transferengine.Config) uint64 {
+		p := driven(t, newNetwork(t, simrail.Config{Seed: rdmatest.Seed(t)}), 64, config)
+		ctx, cancel := context.WithTimeout(soon(t), 20*time.Millisecond)
+		defer cancel()
+		before := p.b.Stats().Turns
+		require.Error(t, p.b.Counter(1).Wait(ctx, 1))
+		return p.b.Stats().Turns - before
+	}
+	require.Less(t, turns(transferengine.Config{NoSpin: true})*2, turns(transferengine.Config{}))
+}
