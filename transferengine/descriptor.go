@@ -14,7 +14,7 @@ import (
 // bytes or text; whoever has it and a connection can do what its rights say, until the region is closed.
 type Descriptor struct {
 	owner      rail.Incarnation // of the engine that registered the memory
-	base       uint64           // address of the first byte, in the owner's process
+	base       uint64           // address by which the rail's peers name the first byte
 	length     uint64           // bytes
 	generation uint64           // counts the owner's registrations, from 1
 	access     Access

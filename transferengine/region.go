@@ -67,7 +67,7 @@ func (e *Engine) Register(memory []byte, access Access) (*Region, error) {
 	defer e.mu.Unlock()
 	e.generation++
 	e.regions[r] = struct{}{}
-	r.descriptor = Descriptor{owner: e.incarnation, base: mem.Addr(memory), length: uint64(len(memory)),
+	r.descriptor = Descriptor{owner: e.incarnation, base: registration.RemoteAddr(), length: uint64(len(memory)),
 		generation: e.generation, access: access, rails: 1, keys: [MaxRails]uint64{registration.RemoteKey()}}
 	return r, nil
 }
@@ -80,7 +80,7 @@ func (r *Region) Bytes() []byte { return r.mem }
 
 // String names the region: "region of 4096 bytes at 0xc000100000".
 func (r *Region) String() string {
-	return fmt.Sprintf("region of %d bytes at %#x", r.descriptor.length, r.descriptor.base)
+	return fmt.Sprintf("region of %d bytes at %#x", r.descriptor.length, mem.Addr(r.mem))
 }
 
 // Close takes the memory away from the NICs, which refuse peers that go on using its descriptor. While a transfer of this engine

@@ -8,6 +8,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/weftrdma/weft/internal/mem"
 	"github.com/weftrdma/weft/transferengine/rail"
 )
 
@@ -274,7 +275,7 @@ func (e *Engine) layOut(p *plan, kind rail.OpKind, local *Region, remote *Descri
 	p.maxLength, p.ordered = e.worker.caps.MaxLength, e.worker.caps.Ordered
 	p.empty, p.remote, p.remoteKey = remote.base, remote.base, remote.keys[0]
 	if local != nil {
-		p.local, p.localKey = local.descriptor.base, local.localKey
+		p.local, p.localKey = mem.Addr(local.mem), local.localKey
 	}
 	return nil
 }

@@ -35,7 +35,7 @@ func TestImmediatesNameTheirSender(t *testing.T) {
 	defer func() { require.NoError(t, keys.Close()) }()
 	for i, from := range []*end{a, b} {
 		to := from.connect(c)
-		n, err := from.rail.Post(to, []rail.Op{{Kind: rail.Write, HasImm: true, Imm: 7, RemoteAddr: mem.Addr(memory),
+		n, err := from.rail.Post(to, []rail.Op{{Kind: rail.Write, HasImm: true, Imm: 7, RemoteAddr: keys.RemoteAddr(),
 			RemoteKey: keys.RemoteKey()}})
 		require.NoError(t, err)
 		require.Equal(t, 1, n)
@@ -108,7 +108,7 @@ func TestCompletedIsInPlace(t *testing.T) {
 		keys, err := b.rail.Register(dest, rail.RemoteWrite)
 		require.NoError(t, err)
 		child := rdmatest.StartChild(t, "writer", hex.EncodeToString(b.rail.Address()),
-			fmt.Sprint(mem.Addr(dest)), fmt.Sprint(keys.RemoteKey()), fmt.Sprint(size))
+			fmt.Sprint(keys.RemoteAddr()), fmt.Sprint(keys.RemoteKey()), fmt.Sprint(size))
 		up := make(chan string, 1)
 		go func() {
 			line, err := child.ReadLine(patience)

@@ -90,7 +90,7 @@ func closeAtOnce(n int) error {
 				for _, id := range c.ups {
 					to := all[(i+1)%n]
 					_, _ = c.rail.Post(id, []rail.Op{{Kind: rail.Write, Token: uint64(round), HasImm: true, LocalAddr: mem.Addr(c.memory),
-						LocalKey: c.keys.LocalKey(), RemoteAddr: mem.Addr(to.memory), RemoteKey: to.keys.RemoteKey(), Length: 8}})
+						LocalKey: c.keys.LocalKey(), RemoteAddr: to.keys.RemoteAddr(), RemoteKey: to.keys.RemoteKey(), Length: 8}})
 				}
 				c.turn()
 			}

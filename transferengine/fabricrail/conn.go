@@ -22,8 +22,7 @@ type conn struct {
 	// Of the peer's half.
 	theirs      tag
 	theirSecret secret
-	virtual     bool // its memory is named by addresses
-	longest     int  // bytes of a message that it takes
+	longest     int // bytes of a message that it takes
 
 	flying  int // operations
 	sent    int // operations, in the turn of that number
@@ -83,8 +82,7 @@ func (r railEffects) Open(id rail.PeerID, to address) (half, error) {
 	}
 	endpoint.users++
 	r.room -= r.cfg.perPeer()
-	return half{tag: c.tag, secret: c.secret, immediates: uint32(r.cfg.Immediates), messages: messageWindow, message: uint32(r.caps.MaxSend),
-		virtual: r.traits.virtual, process: r.process}, nil
+	return half{tag: c.tag, secret: c.secret, immediates: uint32(r.cfg.Immediates), messages: messageWindow, message: uint32(r.caps.MaxSend), process: r.process}, nil
 }
 
 // seat gives a connection a slot and a tag. The generation is random, because a peer that is told its own tag must not know those of
@@ -120,7 +118,7 @@ func (r *Rail) tagged(t tag) *conn {
 // Connect implements [handshake.Effects].
 func (r railEffects) Connect(id rail.PeerID, _ address, other half) error {
 	c := r.peers[id]
-	c.theirs, c.theirSecret, c.virtual, c.longest = other.tag, other.secret, other.virtual, min(int(other.message), r.caps.MaxSend)
+	c.theirs, c.theirSecret, c.longest = other.tag, other.secret, min(int(other.message), r.caps.MaxSend)
 	c.granted, c.window = uint64(other.immediates), uint64(other.immediates)
 	c.mayMessage, c.messageWindow = uint64(other.messages), uint64(other.messages)
 	c.signs.Watch(other.process, r.process)

@@ -32,6 +32,9 @@ func (r *Rail) SendTo(to, message []byte) (bool, error) {
 // FreeSends is how many messages the rail could send at once.
 func (r *Rail) FreeSends() int { return len(r.mailbox.free) }
 
+// EndpointName is the name of the rail's endpoint, in the provider's own form.
+func (r *Rail) EndpointName() []byte { return []byte(r.self.name) }
+
 // AddressOver is the rail's address if it had another provider.
 func (r *Rail) AddressOver(provider string) []byte {
 	a := r.self

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/weftrdma/weft/fabric"
 	"github.com/weftrdma/weft/internal/rdmatest"
 	"github.com/weftrdma/weft/transferengine/fabricrail"
 	"github.com/weftrdma/weft/transferengine/rail"
@@ -116,5 +117,27 @@ func TestSecretsAreRandom(t *testing.T) {
 		a.rail.Disconnect(time.Now(), id)
 		await(rail.PeerDown, a, b)
 		await(rail.PeerDown, b, a)
+	}
+}
+
+// TestImmediateNeedsAKey: a write without bytes makes no immediate unless it names memory that may be written, also with the tag of a
+// connection.
+func TestImmediateNeedsAKey(t *testing.T) {
+	rdmatest.Require(t, rdmatest.Fabric)
+	a, b := open(t, local(), 1), open(t, local(), 2)
+	a.connect(b)
+	_, write := b.target(64)
+	tag := binary.BigEndian.Uint32(b.fabric().Control(1, kindStatus, 0, true)[4:])
+	for _, key := range []uint64{write.RemoteKey ^ 1, write.RemoteKey} {
+		o := openOutsider(t, b)
+		_ = o.do(o.ep.Write, fabric.Op{Flags: fabric.FlagRemoteCQData, Data: uint64(tag)<<32 | 7, RemoteKey: key}, 0, b)
+		if key == write.RemoteKey {
+			require.EqualValues(t, 7, await(rail.Immediate, b).Imm, "so that the one before could have come")
+			return
+		}
+		for range 1000 {
+			b.turn()
+		}
+		require.Empty(t, b.events)
 	}
 }

@@ -25,11 +25,7 @@ func (r *Rail) Post(peer rail.PeerID, ops []rail.Op) (n int, err error) {
 		var run, accepted int
 		run, err = r.prepare(c, ops[n:])
 		if run == 0 {
-			if err != nil || !r.refused(c, &ops[n]) {
-				break
-			}
-			n++
-			continue
+			break
 		}
 		accepted, postErr := r.postRun(c, ops[n:n+run])
 		if n += accepted; accepted < run || postErr != nil {
@@ -67,7 +63,7 @@ func (r *Rail) prepare(c *conn, ops []rail.Op) (n int, err error) {
 	limit := min(len(ops), r.allowance(c), r.cfg.WriteDepth-c.flying)
 	for i := range ops[:max(limit, 0)] {
 		o := &ops[i]
-		if err = r.check(o); err != nil || o.Kind != ops[0].Kind || !c.permits(o) {
+		if err = r.check(o); err != nil || o.Kind != ops[0].Kind {
 			break
 		}
 		if o.HasImm {
@@ -87,22 +83,11 @@ func (r *Rail) prepare(c *conn, ops []rail.Op) (n int, err error) {
 	return len(r.ops), err
 }
 
-// refused ends an operation that was not prepared, if that is because the peer's key does not permit it.
-func (r *Rail) refused(c *conn, o *rail.Op) bool {
-	if r.allowance(c) == 0 || c.permits(o) {
-		return false
-	}
-	c.sent++
-	r.outbox.Emit(rail.Event{Kind: rail.Completed, Peer: c.id, Token: o.Token,
-		Err: fmt.Errorf("%w: the key %#x does not permit operations of kind %d", rail.ErrAccess, o.RemoteKey, o.Kind)})
-	return true
-}
-
 func isAtomic(kind rail.OpKind) bool { return kind == rail.FetchAdd || kind == rail.CompareSwap }
 
 // operation is a write or read as the provider takes it, without its ID.
 func (r *Rail) operation(c *conn, o *rail.Op) fabric.Op {
-	op := fabric.Op{Peer: c.remote.addr, RemoteAddr: c.remoteAddr(o.RemoteAddr, o.RemoteKey), RemoteKey: o.RemoteKey}
+	op := fabric.Op{Peer: c.remote.addr, RemoteAddr: o.RemoteAddr, RemoteKey: o.RemoteKey}
 	if o.HasImm {
 		op.Flags, op.Data = fabric.FlagRemoteCQData, uint64(o.Imm)
 		if r.traits.tagged {
@@ -216,7 +201,7 @@ func (r *Rail) postAtomic(c *conn, o *rail.Op) (accepted int, err error) {
 	operand, seg := r.operations.operand(place)
 	binary.NativeEndian.PutUint64(operand, o.Operand)
 	binary.NativeEndian.PutUint64(operand[8:], o.Compare)
-	op := fabric.AtomicOp{ID: r.operations.id(place), Peer: c.remote.addr, RemoteAddr: c.remoteAddr(o.RemoteAddr, o.RemoteKey),
+	op := fabric.AtomicOp{ID: r.operations.id(place), Peer: c.remote.addr, RemoteAddr: o.RemoteAddr,
 		RemoteKey: o.RemoteKey, Datatype: fabric.Uint64, Operator: fabric.Sum, NumSeg: 1}
 	result := fabric.Seg{Addr: o.LocalAddr, Length: 8, LKey: uint32(o.LocalKey)}
 	first, second := seg, seg

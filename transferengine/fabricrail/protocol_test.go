@@ -22,7 +22,7 @@ func (e *end) target(size int) (memory []byte, at rail.Op) {
 	keys, err := e.rail.Register(memory, rail.RemoteWrite)
 	require.NoError(e.t, err)
 	e.t.Cleanup(func() { require.NoError(e.t, keys.Close()) })
-	return memory, rail.Op{Kind: rail.Write, RemoteAddr: mem.Addr(memory), RemoteKey: keys.RemoteKey()}
+	return memory, rail.Op{Kind: rail.Write, RemoteAddr: keys.RemoteAddr(), RemoteKey: keys.RemoteKey()}
 }
 
 // TestFarewellsThatCross prove nothing: what one end had posted may not have been taken when the other says its own.

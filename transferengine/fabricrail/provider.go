@@ -40,7 +40,6 @@ func CheckProvider(name string) error {
 
 // traits are how a provider does what not all do alike.
 type traits struct {
-	virtual   bool // peers name memory by its addresses
 	delivered bool // it has FI_DELIVERY_COMPLETE
 	tagged    bool // 8 bytes of data come with a write: room for a tag beside the immediate
 	source    bool // it tells who wrote
@@ -66,7 +65,6 @@ func (r *Rail) choose() (*fabric.Info, error) {
 	hints.TxOpFlags = fabric.FlagDeliveryComplete
 	_, err = fabric.GetInfo(hints)
 	r.traits = traits{
-		virtual:   info.MRMode&fabric.MRVirtAddr != 0,
 		delivered: err == nil,
 		tagged:    info.CQDataSize >= 8,
 		source:    info.Caps&fabric.CapSource != 0 && !strings.Contains(info.Provider, "ofi_rxm"),
@@ -84,8 +82,8 @@ func (r *Rail) describe(info *fabric.Info) error {
 	case !r.traits.tagged && !r.traits.source:
 		return fmt.Errorf("%s carries %d bytes of data with a write, too few for a tag beside the immediate, and does not tell who "+
 			"wrote: %w", info.Provider, info.CQDataSize, errors.ErrUnsupported)
-	case !r.traits.virtual && (info.MRMode&fabric.MRProvKey != 0 || info.MRKeySize < 8):
-		return fmt.Errorf("%s names memory by offsets, and by keys of its own or of %d bytes: %w", info.Provider, info.MRKeySize,
+	case info.MRMode&fabric.MRProvKey == 0 && info.MRKeySize < 8:
+		return fmt.Errorf("%s names memory by keys of %d bytes, which can be guessed: %w", info.Provider, info.MRKeySize,
 			errors.ErrUnsupported)
 	case info.MaxMsgSize < messageSize:
 		return fmt.Errorf("%s takes messages of %d bytes, %d are needed: %w", info.Provider, info.MaxMsgSize, messageSize,

@@ -6,7 +6,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -65,8 +64,6 @@ type Rail struct {
 	failed  error         // of the last look at the queue
 	ignored atomic.Uint64 // messages and immediates that are of no connection
 
-	registering sync.Mutex
-	keyCount    atomic.Uint32 // of registrations, see newKey
 }
 
 var (
@@ -118,7 +115,6 @@ func (r *Rail) setUp(incarnation rail.Incarnation) (err error) {
 	if err := r.operations.open(r.domain, r.caps.Atomics); err != nil {
 		return err
 	}
-	r.keyCount.Store(uint32(random()))
 	r.vigil = liveness.Vigil{Heartbeat: r.cfg.Heartbeat, Timeout: r.cfg.PeerTimeout}
 	r.handshake = handshake.New(handshake.Config[address, half]{
 		Wire: &wire, Self: r.self, Incarnation: incarnation, Nonce: random, Effects: railEffects{r},

@@ -12,7 +12,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/weftrdma/weft/fabric"
-	"github.com/weftrdma/weft/internal/mem"
 	"github.com/weftrdma/weft/internal/rdmatest"
 	"github.com/weftrdma/weft/transferengine/fabricrail"
 	"github.com/weftrdma/weft/transferengine/rail"
@@ -109,7 +108,7 @@ func TestThirtyTwoInATurn(t *testing.T) {
 	defer func() { require.NoError(t, keys.Close()) }()
 	ops := make([]rail.Op, 100)
 	for i := range ops {
-		ops[i] = rail.Op{Kind: rail.Write, RemoteAddr: mem.Addr(memory), RemoteKey: keys.RemoteKey()}
+		ops[i] = rail.Op{Kind: rail.Write, RemoteAddr: keys.RemoteAddr(), RemoteKey: keys.RemoteKey()}
 	}
 	require.Equal(t, 32, a.rail.Caps().MaxBatch)
 	n, err := a.rail.Post(to, ops)

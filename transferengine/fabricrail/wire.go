@@ -19,7 +19,6 @@ type half struct {
 	immediates uint32 // that the receiver may send before it is granted more
 	messages   uint32 // of the engine's, likewise
 	message    uint32 // bytes of the longest of these
-	virtual    bool   // memory of the sender is named by its addresses; without, by what is behind the start of its region
 	process    process.ID
 }
 
@@ -47,8 +46,6 @@ const (
 	fieldProcess = 0x41
 )
 
-const flagVirtual = 1 << 1
-
 // wire has the keys of addresses in it: an endpoint takes messages from everybody.
 var wire = handshake.Wire[address, half]{
 	Hello: [4]byte{'W', 'f', 'R', 'H'}, Refusal: [4]byte{'W', 'f', 'R', 'N'},
@@ -57,14 +54,7 @@ var wire = handshake.Wire[address, half]{
 	Key:        func(a address) uint64 { return a.key },
 	Fields:     []uint16{fieldTag, fieldImmediates, fieldMessages, fieldMessage, fieldSecret, fieldProcess},
 	AppendHalf: appendHalf, ParseHalf: parseHalf, CheckHalf: checkHalf,
-	Flags: func(h *half) uint8 {
-		if h.virtual {
-			return flagVirtual
-		}
-		return 0
-	},
-	SetFlags: func(h *half, flags uint8) { h.virtual = flags&flagVirtual != 0 },
-	MaxText:  200,
+	MaxText: 200,
 }
 
 func appendHalf(b []byte, h *half) []byte {

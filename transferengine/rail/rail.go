@@ -186,6 +186,9 @@ type Registration interface {
 	LocalKey() uint64
 	// RemoteKey goes, by way of a descriptor, into Op.RemoteKey of a peer's rail.
 	RemoteKey() uint64
+	// RemoteAddr is the address by which peers name the first byte, that of byte i being RemoteAddr+i. It need not be the one that
+	// the memory has in this process: some NICs count from 0. It goes the same way into Op.RemoteAddr.
+	RemoteAddr() uint64
 	// Close makes the memory unknown to the NIC: operations of peers that come later are refused. No operation of this
 	// rail that uses it may be in flight.
 	Close() error

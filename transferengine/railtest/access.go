@@ -9,7 +9,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/weftrdma/weft/internal/mem"
 	"github.com/weftrdma/weft/transferengine/rail"
 )
 
@@ -84,9 +83,7 @@ func noRight(w *world) {
 			keys, err := b.rail.Register(b.memory, access)
 			require.NoError(w, err)
 			w.Cleanup(func() { require.NoError(w, keys.Close()) })
-			o := a.op(kind, 0, b.remote(), 0, 8)
-			o.RemoteKey = keys.RemoteKey()
-			return o
+			return a.op(kind, 0, remoteOf(keys), 0, 8)
 		})
 	}
 }
@@ -124,7 +121,7 @@ func registeredBeside(w *world) {
 	}
 	for i, keys := range kept {
 		w.fill(a.memory[:8])
-		o := a.op(rail.Write, 0, remote{mem.Addr(memories[i]), keys.RemoteKey()}, 0, 8)
+		o := a.op(rail.Write, 0, remoteOf(keys), 0, 8)
 		require.NoError(w, a.do(atA, o, b), "to what goroutine %d registered", i)
 		w.requireBytes(a.memory[:8], memories[i][:8], "what goroutine %d registered", i)
 		require.NoError(w, keys.Close())
@@ -137,8 +134,7 @@ func deregistered(w *world) {
 	w.refused(a, b, func(atA rail.PeerID) rail.Op {
 		keys, err := b.rail.Register(b.memory, rail.RemoteWrite)
 		require.NoError(w, err)
-		o := a.op(rail.Write, 0, b.remote(), 0, 8)
-		o.RemoteKey = keys.RemoteKey()
+		o := a.op(rail.Write, 0, remoteOf(keys), 0, 8)
 		require.NoError(w, a.do(atA, o, b), "while it is registered")
 		clear(b.memory)
 		require.NoError(w, keys.Close())

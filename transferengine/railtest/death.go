@@ -10,7 +10,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/weftrdma/weft/internal/mem"
 	"github.com/weftrdma/weft/internal/rdmatest"
 	"github.com/weftrdma/weft/transferengine/rail"
 )
@@ -36,7 +35,7 @@ func playPeer(opener rail.Opener, to string) error {
 	if err != nil {
 		return err
 	}
-	fmt.Printf("%x %d %d\n", r.Address(), mem.Addr(memory), keys.RemoteKey())
+	fmt.Printf("%x %d %d\n", r.Address(), keys.RemoteAddr(), keys.RemoteKey())
 	if to != "-" {
 		address, err := hex.DecodeString(to)
 		if err != nil {

@@ -264,7 +264,10 @@ func (n *node) isDown(id rail.PeerID) bool {
 // remote is memory of a peer.
 type remote struct{ addr, key uint64 }
 
-func (n *node) remote() remote { return remote{mem.Addr(n.memory), n.keys.RemoteKey()} }
+// remoteOf is memory as a peer names it.
+func remoteOf(keys rail.Registration) remote { return remote{keys.RemoteAddr(), keys.RemoteKey()} }
+
+func (n *node) remote() remote { return remoteOf(n.keys) }
 
 // op makes an operation between our memory at from and the target's at to.
 func (n *node) op(kind rail.OpKind, from int, target remote, to, length int) rail.Op {

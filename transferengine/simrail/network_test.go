@@ -100,7 +100,7 @@ func (e *ends) word(r rail.Rail) word {
 
 func write(from, to word) rail.Op {
 	return rail.Op{Kind: rail.Write, LocalAddr: mem.Addr(from.bytes), LocalKey: from.LocalKey(),
-		RemoteAddr: mem.Addr(to.bytes), RemoteKey: to.RemoteKey(), Length: 8}
+		RemoteAddr: to.RemoteAddr(), RemoteKey: to.RemoteKey(), Length: 8}
 }
 
 // TestOrderSurvivesACut heals a cut while some of what was sent waits for that and some is still on its way.
@@ -114,7 +114,7 @@ func TestOrderSurvivesACut(t *testing.T) {
 		e.settle()
 		dest := e.word(b)
 		post := func(imm uint32) {
-			n, err := a.Post(to, []rail.Op{{RemoteAddr: mem.Addr(dest.bytes), RemoteKey: dest.RemoteKey(), Imm: imm, HasImm: true}})
+			n, err := a.Post(to, []rail.Op{{RemoteAddr: dest.RemoteAddr(), RemoteKey: dest.RemoteKey(), Imm: imm, HasImm: true}})
 			require.NoError(t, err)
 			require.Equal(t, 1, n)
 		}

@@ -132,13 +132,13 @@ func (p *packet) land() {
 func (f *flight) execute(at *link) error {
 	need := [...]rail.Access{rail.Write: rail.RemoteWrite, rail.Read: rail.RemoteRead, rail.FetchAdd: rail.RemoteAtomic,
 		rail.CompareSwap: rail.RemoteAtomic}[f.op.Kind]
-	remote, err := at.rail.find(f.op.RemoteKey, f.op.RemoteAddr, f.op.Length, need)
+	remote, err := at.rail.remote(f.op.RemoteKey, f.op.RemoteAddr, f.op.Length, need)
 	if err != nil {
 		return fmt.Errorf("%s: %w: %w", at.rail.address, rail.ErrAccess, err)
 	}
 	local := f.sent
 	if f.op.Length > 0 && !f.done {
-		if local, err = f.link.rail.find(f.op.LocalKey, f.op.LocalAddr, f.op.Length, 0); err != nil {
+		if local, err = f.link.rail.local(f.op.LocalKey, f.op.LocalAddr, f.op.Length); err != nil {
 			return fmt.Errorf("local memory: %w: %w", syscall.EFAULT, err)
 		}
 	}
@@ -203,7 +203,7 @@ func (l *link) flush() {
 	for _, f := range l.flights {
 		if !f.done {
 			if f.op.Kind == rail.Write && f.op.Length > 0 {
-				if from, err := l.rail.find(f.op.LocalKey, f.op.LocalAddr, f.op.Length, 0); err == nil {
+				if from, err := l.rail.local(f.op.LocalKey, f.op.LocalAddr, f.op.Length); err == nil {
 					f.sent = bytes.Clone(from)
 				}
 			}

@@ -134,6 +134,11 @@ func (r *Rail) Register(bytes []byte, access rail.Access) (rail.Registration, er
 func (g registration) LocalKey() uint64  { return g.key }
 func (g registration) RemoteKey() uint64 { return g.key }
 
+// RemoteAddr is not the address of the memory here, so that nothing can confuse the two.
+func (g registration) RemoteAddr() uint64 { return remoteAddr(g.key) }
+
+func remoteAddr(key uint64) uint64 { return key << 40 }
+
 func (g registration) Close() error {
 	n := g.rail.network
 	n.mu.Lock()
@@ -149,15 +154,25 @@ func (g registration) Close() error {
 	return nil
 }
 
-// find returns registered memory.
-func (r *Rail) find(key, addr, length uint64, access rail.Access) ([]byte, error) {
+// local returns registered memory by its address here.
+func (r *Rail) local(key, addr, length uint64) ([]byte, error) {
+	return r.find(key, addr, mem.Addr(r.keys[key].bytes), length, 0)
+}
+
+// remote returns registered memory by the address that peers have of it.
+func (r *Rail) remote(key, addr, length uint64, access rail.Access) ([]byte, error) {
+	return r.find(key, addr, remoteAddr(key), length, access)
+}
+
+// find returns registered memory whose first byte has the address base.
+func (r *Rail) find(key, addr, base, length uint64, access rail.Access) ([]byte, error) {
 	m, ok := r.keys[key]
-	offset := addr - mem.Addr(m.bytes)
+	offset := addr - base
 	switch size := uint64(len(m.bytes)); {
 	case !ok:
 		return nil, fmt.Errorf("key %d is unknown", key)
 	case offset > size || length > size-offset:
-		return nil, fmt.Errorf("%d bytes at %#x are not in the %d at %#x", length, addr, size, mem.Addr(m.bytes))
+		return nil, fmt.Errorf("%d bytes at %#x are not in the %d at %#x", length, addr, size, base)
 	case m.access&access != access:
 		return nil, fmt.Errorf("the memory allows %#x, not %#x", m.access, access)
 	}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/weftrdma/weft/internal/life"
+	"github.com/weftrdma/weft/internal/mem"
 	"github.com/weftrdma/weft/internal/process"
 	"github.com/weftrdma/weft/transferengine/internal/handshake"
 	"github.com/weftrdma/weft/transferengine/internal/liveness"
@@ -225,6 +226,7 @@ func (r *Rail) Wait(ctx context.Context) error { return r.cq.Wait(ctx) }
 type registration struct {
 	life life.Object
 	mr   *verbs.MR
+	addr uint64
 }
 
 // Register implements [rail.Rail].
@@ -247,7 +249,7 @@ func (r *Rail) Register(memory []byte, access rail.Access) (rail.Registration, e
 	if err != nil {
 		return nil, err
 	}
-	reg := &registration{mr: mr}
+	reg := &registration{mr: mr, addr: mem.Addr(memory)}
 	if err := reg.life.Init("registration", &r.life, mr.Close); err != nil {
 		return nil, errors.Join(err, mr.Close())
 	}
@@ -256,4 +258,8 @@ func (r *Rail) Register(memory []byte, access rail.Access) (rail.Registration, e
 
 func (g *registration) LocalKey() uint64  { return uint64(g.mr.LKey()) }
 func (g *registration) RemoteKey() uint64 { return uint64(g.mr.RKey()) }
-func (g *registration) Close() error      { return g.life.Close() }
+
+// RemoteAddr implements [rail.Registration]: peers name memory by its address in this process.
+func (g *registration) RemoteAddr() uint64 { return g.addr }
+
+func (g *registration) Close() error { return g.life.Close() }
