@@ -84,3 +84,6 @@ func (l Layout) Writes(batch int, accept func(n int) int) (phases [][]rail.Op) {
 		c = cursor{finals: true}
 	}
 }
+
+// SpinsFor is how long a driver that finds nothing goes on before it sleeps.
+func (e *Engine) SpinsFor() time.Duration { return e.progress.patience.get() }
