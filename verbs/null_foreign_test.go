@@ -74,16 +74,20 @@ func TestNullAQueuePairHoldsItsQueues(t *testing.T) {
 	require.NoError(t, err)
 	qp, err := n.pd.CreateQP(verbs.QPConfig{Type: verbs.RC, SendCQ: sendCQ, RecvCQ: recvCQ, MaxSendWR: 4, SRQ: srq})
 	require.NoError(t, err)
-	wrapped, err := n.pd.WrapQP(qp.Raw())
-	require.NoError(t, err)
 	queues := []closer{sendCQ, recvCQ, srq}
-	for _, holder := range []closer{qp, wrapped} {
+	held := func() {
+		t.Helper()
 		for _, queue := range queues {
 			require.ErrorIs(t, queue.Close(), syscall.EBUSY)
 			require.ErrorContains(t, queue.Close(), "queue pair")
 		}
-		require.NoError(t, holder.Close())
 	}
+	held()
+	wrapped, err := n.pd.WrapQP(qp.Raw())
+	require.NoError(t, err)
+	require.NoError(t, qp.Close())
+	held()
+	require.NoError(t, wrapped.Close())
 	require.Zero(t, n.null.Calls("ibv_destroy_cq")+n.null.Calls("ibv_destroy_srq"), "the driver is not asked")
 	for _, queue := range queues {
 		require.NoError(t, queue.Close())

@@ -1,8 +1,10 @@
 /* The null provider: the context, its faults, and what it says about itself. What is made on it is in other files. */
 #include <endian.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <infiniband/verbs.h>
 #include <sched.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>

@@ -69,6 +69,14 @@ static struct ibv_comp_channel *null_create_comp_channel(struct ibv_context *con
     struct ibv_comp_channel *channel = null_make(context, sizeof(*channel));
     if (channel == NULL || pipe(fds) != 0)
         return NULL;
+    /* A duplicate of the kernel's descriptor is not told of the end of the channel. So this one writes, too. */
+    char name[32];
+    snprintf(name, sizeof(name), "/proc/self/fd/%d", fds[0]);
+    int both = open(name, O_RDWR);
+    if (both < 0)
+        abort();
+    close(fds[0]);
+    fds[0] = both;
     *channel = (struct ibv_comp_channel){.context = context, .fd = fds[0], .refcnt = fds[1]};
     return channel;
 }
