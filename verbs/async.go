@@ -196,8 +196,15 @@ func (c *Context) drainEvents() bool {
 }
 
 func (c *Context) report(event AsyncEvent) {
-	if event.Type == EventCQErr && event.CQ != nil {
-		event.CQ.fail()
+	switch event.Type {
+	case EventCQErr:
+		if event.CQ != nil {
+			event.CQ.fail()
+		}
+	case EventQPFatal, EventQPReqErr, EventQPAccessErr:
+		if event.QP != nil {
+			event.QP.fail(event.Type)
+		}
 	}
 	r := &c.events
 	r.mu.Lock()
@@ -209,6 +216,24 @@ func (c *Context) report(event AsyncEvent) {
 	case r.out <- event:
 	default:
 		r.lost.Add(1)
+	}
+}
+
+// EventError is the failure of a queue pair that an asynchronous event reported.
+type EventError struct {
+	QPN  uint32
+	Type EventType
+}
+
+func (e *EventError) Error() string {
+	return fmt.Sprintf("QP %d: the device reported: %v", e.QPN, e.Type)
+}
+
+// fail enters that the device reported the queue pair lost.
+func (qp *QP) fail(event EventType) {
+	if qp.life.Enter() == nil { // it is not being closed
+		cFailQP(qp.ptr, event)
+		qp.life.Exit()
 	}
 }
 

@@ -91,6 +91,7 @@ func cRateLimit(unsafe.Pointer, uint32, uint32, uint16) error                   
 func cDataInOrder(unsafe.Pointer, Opcode) bool                                      { return false }
 func cMulticast(unsafe.Pointer, *GID, uint16, bool) error                           { return errNone }
 func cQPFailure(unsafe.Pointer, *failure) bool                                      { return false }
+func cFailQP(unsafe.Pointer, EventType)                                             {}
 func cQPCrossings(unsafe.Pointer) uint64                                            { return 0 }
 func cSetMaxMessage(unsafe.Pointer, uint32)                                         {}
 func cPostSend(unsafe.Pointer, []SendWR, []SGE, *post)                              {}

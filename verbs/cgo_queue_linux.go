@@ -195,6 +195,10 @@ func cQPFailure(qp unsafe.Pointer, f *failure) bool {
 	return C.weft_qp_failure((*C.struct_weft_qp)(qp), (*C.struct_weft_failure)(unsafe.Pointer(f))) != 0
 }
 
+func cFailQP(qp unsafe.Pointer, event EventType) {
+	C.weft_qp_fail_event((*C.struct_weft_qp)(qp), C.uint32_t(event))
+}
+
 func cQPCrossings(qp unsafe.Pointer) uint64 {
 	return uint64(C.weft_qp_crossings((*C.struct_weft_qp)(qp)))
 }

@@ -40,9 +40,10 @@
 // # Failures
 //
 // A queue pair fails with its first completion that has an error. The poll that finds it moves the queue pair to the error state:
-// everything else that is posted completes as flushed, and later posts are refused with that first error ([QP.Err]). A completion
-// queue that the device reports lost says so ([ErrCQFailed]). What happens outside of any queue, to a port for example, comes by
-// [Context.Events].
+// everything else that is posted completes as flushed, and later posts are refused with that first error ([QP.Err]). It also fails
+// when its device moves it to the error state and says so by flushes or an asynchronous event alone. A datagram queue pair whose
+// send failed keeps its receives and can be brought back. A completion queue that the device reports lost says so
+// ([ErrCQFailed]). What happens outside of any queue, to a port for example, comes by [Context.Events].
 //
 // # Connecting
 //

@@ -197,11 +197,14 @@ func (qp *QP) Modify(attr QPAttr, mask QPAttrMask) error {
 	defer qp.life.Exit()
 	qp.mu.Lock()
 	defer qp.mu.Unlock()
-	to := qp.state
+	from, to := qp.state, qp.state
+	if mask&AttrCurrentState != 0 { // the device has moved it
+		from = attr.CurrentState
+	}
 	if mask&AttrState != 0 {
 		to = attr.State
 	}
-	if err := checkStep(qp.Type(), qp.state, to, mask); err != nil {
+	if err := checkStep(qp.Type(), from, to, mask); err != nil {
 		return fmt.Errorf("QP %d: %w", qp.num, err)
 	}
 	raw, err := attr.encode(mask)

@@ -339,13 +339,21 @@ func (qp *QP) PostRecv(wrs []RecvWR, sges []SGE) (accepted int, err error) {
 
 // failure is struct weft_failure.
 type failure struct {
-	id                uint64
-	status, vendorErr uint32
+	id                       uint64
+	status, vendorErr, event uint32
+	_                        uint32
 }
 
-// Err returns the cause of the queue pair's failure: its first completion with an error, as a *[CompletionError]. It is nil
-// while none was polled, and again after a reset. A queue pair that has failed takes no posts, and has been moved to the
-// error state, so that everything posted completes: with WCFlushed.
+// Err returns the cause of the queue pair's failure, nil while there is none, and again after a reset: its first completion
+// with an error, as a *[CompletionError], or the asynchronous event that reported it, as an *[EventError]. A queue pair that
+// has failed takes no posts, and has been moved to the error state, so that everything posted completes: with WCFlushed.
+//
+// A completion with WCFlushed is a cause where nobody has moved the queue pair to the error state, until a better one is
+// known: the device has done it, as it does with the target of a request that it refuses. What the queue pair's owner flushes is
+// none.
+//
+// A datagram's send that failed may leave the queue pair in [QPSQE] (as [QP.State] tells): then only sends are refused, receives
+// go on, and [QP.Modify] to [QPRTS] with CurrentState brings it back.
 func (qp *QP) Err() error {
 	if err := qp.life.Enter(); err != nil {
 		return err
@@ -358,6 +366,9 @@ func (qp *QP) cause() error {
 	var f failure
 	if !cQPFailure(qp.ptr, &f) {
 		return nil
+	}
+	if f.status == 0 {
+		return &EventError{QPN: qp.num, Type: EventType(f.event)}
 	}
 	return &CompletionError{ID: f.id, QPN: qp.num, Status: WCStatus(f.status), VendorErr: f.vendorErr}
 }

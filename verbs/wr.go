@@ -119,7 +119,11 @@ func (qp *QP) postError(op string, p *post) error {
 			&closedError{"its address handle"})
 	}
 	if p.result == -badFailed {
-		return fmt.Errorf("%s failed and takes no more posts: %w", object, qp.cause())
+		cause := qp.cause()
+		if cause == nil { // it was reset meanwhile
+			cause = ErrFlushed
+		}
+		return fmt.Errorf("%s failed and takes no more posts: %w", object, cause)
 	}
 	return qp.limits.postError(object, op, p)
 }

@@ -94,11 +94,13 @@ struct weft_patch {
     uint32_t index; /* of the prepared work request */
 };
 
-/* verbs.failure: the first completion with an error of a queue pair. */
+/* verbs.failure: why a queue pair failed, its first completion with an error or an asynchronous event. */
 struct weft_failure {
     uint64_t id;
-    uint32_t status; /* enum ibv_wc_status; 0 while there was none */
+    uint32_t status; /* enum ibv_wc_status; 0 for an event */
     uint32_t vendor_err;
+    uint32_t event; /* enum ibv_event_type */
+    uint32_t zero;
 };
 
 /* What a queue pair accepts, checked before each post. */

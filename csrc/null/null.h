@@ -87,6 +87,9 @@ int64_t weft_null_live(struct weft_null *n);
 /* Has a send complete with a status, after so many more have completed well. */
 void weft_null_fail_send(struct weft_null *n, uint32_t after, uint32_t status, uint32_t vendor_err);
 
+/* Moves a struct ibv_qp to the error state, as a device does with the target of a bad request. */
+void weft_null_break(struct weft_null *n, void *qp);
+
 /* Whether sends stay in their queues; sends that were held complete when that ends. */
 void weft_null_hold(struct weft_null *n, int hold);
 

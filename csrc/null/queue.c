@@ -231,10 +231,15 @@ static inline void null_complete(struct null_qp *qp, const struct null_send *sen
     null_push(null_cq(qp->qp.send_cq), entry, 0);
 }
 
-static void null_flush(struct null_qp *qp)
+static void null_flush_sends(struct null_qp *qp)
 {
     while (qp->completed != qp->posted)
         null_complete(qp, &qp->sends[qp->completed & qp->send_mask], IBV_WC_WR_FLUSH_ERR, 0);
+}
+
+static void null_flush(struct null_qp *qp)
+{
+    null_flush_sends(qp);
     for (; qp->head != qp->tail; qp->head++) {
         struct null_cqe entry = {.wc = {.wr_id = qp->recvs[qp->head & qp->recv_mask],
                                         .status = IBV_WC_WR_FLUSH_ERR,
@@ -244,8 +249,8 @@ static void null_flush(struct null_qp *qp)
 }
 
 /*
- * Carries out what is posted. After a send that fails nothing more happens on a queue pair until it is moved to the
- * error state, as on rxe.
+ * Carries out what is posted. After a send that fails nothing more happens on a connection until it is moved to the
+ * error state, as on rxe; of datagrams, sends are flushed until the queue pair is brought back.
  */
 static void null_progress(struct null_qp *qp)
 {
@@ -262,6 +267,8 @@ static void null_progress(struct null_qp *qp)
         qp->attr.qp_state = IBV_QPS_SQE;
         null_complete(qp, send, (enum ibv_wc_status)n->send.status, n->send.vendor_err);
     }
+    if (qp->attr.qp_state == IBV_QPS_SQE && qp->qp.qp_type == IBV_QPT_UD)
+        null_flush_sends(qp);
 }
 
 static const enum ibv_wc_opcode null_completes_as[] = {

@@ -174,6 +174,14 @@ void weft_null_hold(struct weft_null *n, int hold)
     null_unlock(n);
 }
 
+void weft_null_break(struct weft_null *n, void *qp)
+{
+    null_lock(n);
+    null_qp(qp)->attr.qp_state = IBV_QPS_ERR;
+    null_progress(null_qp(qp));
+    null_unlock(n);
+}
+
 /* Takes the oldest receive of the queue pair, or of its shared queue. */
 static int null_take_recv(struct weft_null *n, uint32_t qpn, uint64_t *id)
 {

@@ -61,10 +61,11 @@ AT(weft_patch, remote_addr, 8);
 AT(weft_patch, length, 16);
 AT(weft_patch, index, 20);
 
-SIZE(weft_failure, 16);
+SIZE(weft_failure, 24);
 AT(weft_failure, id, 0);
 AT(weft_failure, status, 8);
 AT(weft_failure, vendor_err, 12);
+AT(weft_failure, event, 16);
 
 SIZE(weft_qp_limits, 32);
 AT(weft_qp_limits, type, 0);

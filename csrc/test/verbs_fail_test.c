@@ -9,7 +9,9 @@ static int there;
 static struct {
     int changes[PAIRS]; /* to the error state, by queue pair */
     int rc;
-    uint32_t number; /* of the next queue pair */
+    int queries;
+    enum ibv_qp_state state; /* what the device says */
+    uint32_t number;         /* of the next queue pair */
 } driver;
 
 static struct ibv_context context;
@@ -39,9 +41,22 @@ static struct ibv_qp *fake_create_qp(struct ibv_pd *p, struct ibv_qp_init_attr *
     return qp;
 }
 
+static void (*meanwhile)(void); /* what another thread does while the device is asked for the state */
+
+static int fake_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask, struct ibv_qp_init_attr *init)
+{
+    CHECK(qp->context == &context && init != NULL);
+    CHECK_EQ(mask, IBV_QP_STATE);
+    driver.queries++;
+    if (meanwhile != NULL)
+        meanwhile();
+    attr->qp_state = driver.state;
+    return driver.rc;
+}
+
 static int fake_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
 {
-    CHECK_EQ(mask, IBV_QP_STATE);
+    CHECK_EQ(mask & ~IBV_QP_CUR_STATE, IBV_QP_STATE);
     if (attr->qp_state == IBV_QPS_ERR)
         driver.changes[qp->qp_num - 100]++;
     return driver.rc;
@@ -61,6 +76,8 @@ static void open_pairs(void)
     context.ops.poll_cq = fake_poll_cq;
     weft_ibv.ibv_create_qp = fake_create_qp;
     weft_ibv.ibv_modify_qp = fake_modify_qp;
+    weft_ibv.ibv_query_qp = fake_query_qp;
+    driver.state = IBV_QPS_ERR;
     weft_ibv.ibv_destroy_qp = fake_destroy_qp;
     for (int i = 0; i < PAIRS; i++) {
         struct weft_qp_limits limits = {.type = IBV_QPT_RC, .max_send_wr = 4};
@@ -100,14 +117,16 @@ static void poll_all(struct weft_cq *cq)
 
 static void check_failure(uint32_t pair, uint64_t id, uint32_t status)
 {
-    struct weft_failure failure = {0};
+    struct weft_failure failure = {.event = 0};
 
     CHECK_EQ(weft_qp_failure(pairs[pair], &failure), status != 0);
+    CHECK_EQ(failure.event, 0);
     CHECK_EQ(failure.id, status != 0 ? id : 0);
     CHECK_EQ(failure.status, status);
     CHECK_EQ(failure.vendor_err, status != 0 ? id + 1 : 0);
     CHECK_EQ(driver.changes[pair], status != 0);
     CHECK_EQ(pairs[pair]->refuses, status != 0 ? WEFT_BAD_FAILED : 0);
+    CHECK_EQ(pairs[pair]->refuses_recvs, pairs[pair]->refuses);
 }
 
 /* On either completion queue, and wherever it is on their lists. */
@@ -130,15 +149,140 @@ static void the_first_error_is_the_cause(void)
     }
 }
 
-static void a_flush_is_no_cause(void)
+static int move(uint32_t pair, uint32_t state, uint32_t from)
+{
+    struct weft_qp_attr attr = {.mask = IBV_QP_STATE, .state = state, .current_state = from};
+
+    if (from != state)
+        attr.mask |= IBV_QP_CUR_STATE;
+    return weft_qp_modify(pairs[pair], &attr);
+}
+
+static void a_flush_that_was_asked_for_is_no_cause(void)
 {
     open_pairs();
+    CHECK_EQ(move(1, IBV_QPS_ERR, IBV_QPS_ERR), 0);
+    driver.changes[1] = 0;
     arrive(1, 5, IBV_WC_WR_FLUSH_ERR);
     poll_all(&send_cq);
     check_failure(1, 0, 0);
-    arrive(1, 6, IBV_WC_LOC_PROT_ERR); /* the order of two completion queues is not that of the errors */
+    CHECK_EQ(driver.queries, 0);
+    CHECK_EQ(move(1, IBV_QPS_RESET, IBV_QPS_RESET), 0); /* takes back that it was asked for */
+    driver.rc = EINVAL;
+    CHECK_EQ(move(1, IBV_QPS_ERR, IBV_QPS_ERR), EINVAL); /* it was not moved */
+    driver.rc = 0;
+    driver.changes[1] = 0;
+    arrive(1, 6, IBV_WC_WR_FLUSH_ERR);
+    poll_all(&send_cq);
+    check_failure(1, 6, IBV_WC_WR_FLUSH_ERR);
+    close_pairs();
+}
+
+/* The target of a bad request: the order of two completion queues, and of events, is not that of the errors. */
+static void a_flush_that_nobody_asked_for_is_the_cause_until_a_better_one_comes(void)
+{
+    open_pairs();
+    arrive(1, 5, IBV_WC_WR_FLUSH_ERR);
+    arrive(1, 6, IBV_WC_WR_FLUSH_ERR);
+    poll_all(&send_cq);
+    check_failure(1, 5, IBV_WC_WR_FLUSH_ERR);
+    CHECK_EQ(driver.queries, 1);
+    arrive(1, 6, IBV_WC_LOC_PROT_ERR);
     poll_all(&recv_cq);
     check_failure(1, 6, IBV_WC_LOC_PROT_ERR);
+    weft_qp_fail_event(pairs[1], IBV_EVENT_QP_FATAL);
+    check_failure(1, 6, IBV_WC_LOC_PROT_ERR);
+    close_pairs();
+}
+
+static void an_event_is_a_cause(void)
+{
+    struct weft_failure failure;
+
+    for (int flushed = 0; flushed < 2; flushed++) {
+        open_pairs();
+        if (flushed)
+            arrive(1, 5, IBV_WC_WR_FLUSH_ERR);
+        poll_all(&send_cq);
+        weft_qp_fail_event(pairs[1], IBV_EVENT_QP_ACCESS_ERR);
+        arrive(1, 6, IBV_WC_WR_FLUSH_ERR);
+        poll_all(&send_cq);
+        CHECK_EQ(weft_qp_failure(pairs[1], &failure), 1);
+        CHECK_EQ(failure.status, 0);
+        CHECK_EQ(failure.event, IBV_EVENT_QP_ACCESS_ERR);
+        CHECK_EQ(driver.changes[1], 1);
+        CHECK_EQ(pairs[1]->refuses_recvs, WEFT_BAD_FAILED);
+        close_pairs();
+    }
+}
+
+static void a_flush_of_before_a_reset_is_no_cause(void)
+{
+    static const enum ibv_qp_state states[] = {IBV_QPS_RESET, IBV_QPS_INIT, IBV_QPS_RTR, IBV_QPS_RTS};
+
+    open_pairs();
+    for (size_t i = 0; i < sizeof(states) / sizeof(states[0]); i++) {
+        driver.state = states[i];
+        arrive(1, 5, IBV_WC_WR_FLUSH_ERR);
+        poll_all(&send_cq);
+        check_failure(1, 0, 0);
+    }
+    driver.rc = EIO; /* a device that says nothing any more */
+    arrive(1, 6, IBV_WC_WR_FLUSH_ERR);
+    poll_all(&send_cq);
+    check_failure(1, 6, IBV_WC_WR_FLUSH_ERR);
+    close_pairs();
+}
+
+static void fail_meanwhile(void)
+{
+    meanwhile = NULL;
+    there = 0;
+    arrive(1, 9, IBV_WC_REM_OP_ERR);
+    poll_all(&recv_cq);
+}
+
+/* Two threads poll its two completion queues. */
+static void a_failure_that_comes_meanwhile_is_kept(void)
+{
+    open_pairs();
+    pairs[1]->limits.type = IBV_QPT_UD;
+    arrive(1, 5, IBV_WC_LOC_PROT_ERR);
+    meanwhile = fail_meanwhile;
+    poll_all(&send_cq);
+    check_failure(1, 9, IBV_WC_REM_OP_ERR);
+    close_pairs();
+}
+
+static void a_send_queue_that_failed_is_brought_back(void)
+{
+    struct weft_failure failure;
+
+    open_pairs();
+    pairs[1]->limits.type = IBV_QPT_UD;
+    driver.state = IBV_QPS_SQE;
+    arrive(1, 5, IBV_WC_LOC_PROT_ERR);
+    arrive(1, 6, IBV_WC_WR_FLUSH_ERR);
+    poll_all(&send_cq);
+    CHECK_EQ(weft_qp_failure(pairs[1], &failure), 1);
+    CHECK_EQ(failure.status, IBV_WC_LOC_PROT_ERR);
+    CHECK_EQ(driver.changes[1], 0);
+    CHECK_EQ(pairs[1]->refuses, WEFT_BAD_FAILED);
+    CHECK_EQ(pairs[1]->refuses_recvs, 0);
+    CHECK_EQ(move(1, IBV_QPS_RTS, IBV_QPS_SQE), 0);
+    driver.state = IBV_QPS_RTS;
+    check_failure(1, 0, 0);
+    arrive(1, 7, IBV_WC_WR_FLUSH_ERR); /* of the time before */
+    poll_all(&send_cq);
+    check_failure(1, 0, 0);
+    driver.state = IBV_QPS_SQE;
+    arrive(1, 8, IBV_WC_LOC_PROT_ERR);
+    poll_all(&send_cq);
+    CHECK_EQ(driver.changes[1], 0);
+    driver.state = IBV_QPS_ERR; /* and then the rest of it */
+    arrive(1, 9, IBV_WC_WR_FLUSH_ERR);
+    poll_all(&recv_cq);
+    check_failure(1, 8, IBV_WC_LOC_PROT_ERR);
     close_pairs();
 }
 
@@ -182,7 +326,12 @@ static void a_reset_makes_it_as_new(void)
 int main(void)
 {
     RUN(the_first_error_is_the_cause);
-    RUN(a_flush_is_no_cause);
+    RUN(a_flush_that_was_asked_for_is_no_cause);
+    RUN(a_flush_that_nobody_asked_for_is_the_cause_until_a_better_one_comes);
+    RUN(an_event_is_a_cause);
+    RUN(a_flush_of_before_a_reset_is_no_cause);
+    RUN(a_failure_that_comes_meanwhile_is_kept);
+    RUN(a_send_queue_that_failed_is_brought_back);
     RUN(a_queue_pair_that_is_gone_is_not_looked_for);
     RUN(a_reset_makes_it_as_new);
     return test_summary();

@@ -127,10 +127,11 @@ static void no_more_are_taken_than_there_is_room_for(void)
 
 static void every_field_is_copied(void)
 {
+    struct ibv_wc in = completion(0);
     struct weft_wc wc;
     struct weft_wc want = {
         .id = 0x1122334455660000,
-        .status = IBV_WC_RETRY_EXC_ERR,
+        .status = IBV_WC_SUCCESS,
         .opcode = IBV_WC_RECV_RDMA_WITH_IMM,
         .vendor_err = 1000,
         .byte_len = 2000,
@@ -143,6 +144,18 @@ static void every_field_is_copied(void)
         .sl = 8,
         .dlid_path_bits = 9,
     };
+
+    memset(&wc, 0xff, sizeof(wc));
+    in.status = IBV_WC_SUCCESS;
+    weft_wc_fill(&wc, &in);
+    CHECK(memcmp(&wc, &want, sizeof(wc)) == 0);
+}
+
+/* A driver leaves in the other fields what it likes. */
+static void an_error_has_four_fields(void)
+{
+    struct weft_wc wc;
+    struct weft_wc want = {.id = 0x1122334455660000, .status = IBV_WC_RETRY_EXC_ERR, .vendor_err = 1000, .qpn = 4000};
 
     memset(&wc, 0xff, sizeof(wc));
     driver_of(1);
@@ -158,6 +171,7 @@ static void an_immediate_needs_its_flag(void)
     struct ibv_wc in = completion(0);
     struct weft_wc out;
 
+    in.status = IBV_WC_SUCCESS;
     weft_wc_fill(&out, &in);
     CHECK_EQ(out.imm, 3000);
     in.wc_flags = IBV_WC_GRH;
@@ -281,6 +295,7 @@ int main(void)
     RUN(any_number_of_completions_is_taken_in_batches);
     RUN(no_more_are_taken_than_there_is_room_for);
     RUN(every_field_is_copied);
+    RUN(an_error_has_four_fields);
     RUN(an_immediate_needs_its_flag);
     RUN(a_failed_poll_is_an_io_error);
     RUN(completions_before_a_failure_are_kept);

@@ -295,7 +295,7 @@ static void check_failed(post *p)
     struct weft_qp qp = qp_of(IBV_QPT_RC);
     struct batch b = batch_of(2, 1);
 
-    qp.refuses = WEFT_BAD_FAILED;
+    qp.refuses = qp.refuses_recvs = WEFT_BAD_FAILED;
     check_refused(p, &qp, &b, WEFT_BAD_FAILED, 0);
     batch_free(&b);
 }

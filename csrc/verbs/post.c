@@ -397,7 +397,7 @@ void weft_qp_post_recv(weft_handle handle, const struct weft_recv_wr *wrs, const
     struct weft_qp *qp = (struct weft_qp *)handle;
     weft_crossed(&qp->crossings);
     weft_lock(&qp->lock);
-    int rc = -(int)qp->refuses;
+    int rc = -(int)qp->refuses_recvs;
     if (rc == 0)
         rc = -weft_check_recvs(wrs, post->n, post->num_sge, qp->limits.max_recv_sge, &post->accepted);
     if (rc == 0)

@@ -55,6 +55,13 @@ int weft_qp_create(struct ibv_pd *pd, struct weft_cq *send, struct weft_cq *recv
     return 0;
 }
 
+/* Refuses posts for good; with the lock. */
+static void weft_qp_shut(struct weft_qp *qp)
+{
+    qp->refuses_recvs = WEFT_BAD_CLOSED;
+    __atomic_store_n(&qp->refuses, WEFT_BAD_CLOSED, __ATOMIC_RELEASE);
+}
+
 /*
  * Posts are not guarded by Go, for which they are too frequent: the lock that they take anyway does it. So a queue
  * pair's memory outlives it, until nothing refers to it any more.
@@ -63,7 +70,7 @@ void weft_qp_release(struct weft_qp *qp)
 {
     weft_qp_leave(qp);
     weft_lock(&qp->lock);
-    __atomic_store_n(&qp->refuses, WEFT_BAD_CLOSED, __ATOMIC_RELEASE);
+    weft_qp_shut(qp);
     weft_unlock(&qp->lock);
 }
 
@@ -73,7 +80,7 @@ int weft_qp_destroy(struct weft_qp *qp)
     weft_lock(&qp->lock);
     int rc = WEFT_CALL(WEFT_IBV(qp->qp)->ibv_destroy_qp(qp->qp));
     if (rc == 0)
-        __atomic_store_n(&qp->refuses, WEFT_BAD_CLOSED, __ATOMIC_RELEASE);
+        weft_qp_shut(qp);
     weft_unlock(&qp->lock);
     if (rc != 0)
         weft_qp_join(qp);
@@ -95,14 +102,6 @@ uint64_t weft_qp_crossings(struct weft_qp *qp)
     return __atomic_load_n(&qp->crossings, __ATOMIC_RELAXED);
 }
 
-int weft_qp_failure(struct weft_qp *qp, struct weft_failure *failure)
-{
-    if (__atomic_load_n(&qp->refuses, __ATOMIC_ACQUIRE) != WEFT_BAD_FAILED)
-        return 0;
-    *failure = qp->failure;
-    return 1;
-}
-
 void *weft_qp_raw(struct weft_qp *qp)
 {
     return qp->qp;
@@ -111,15 +110,6 @@ void *weft_qp_raw(struct weft_qp *qp)
 void weft_qp_set_max_message(struct weft_qp *qp, uint32_t bytes)
 {
     qp->limits.max_message = bytes;
-}
-
-/* A queue pair that was reset is as new. */
-static void weft_qp_renew(struct weft_qp *qp)
-{
-    weft_lock(&qp->lock);
-    qp->run = 0;
-    __atomic_store_n(&qp->refuses, 0, __ATOMIC_RELEASE);
-    weft_unlock(&qp->lock);
 }
 
 int weft_qp_modify(struct weft_qp *qp, const struct weft_qp_attr *in)
@@ -150,8 +140,13 @@ int weft_qp_modify(struct weft_qp *qp, const struct weft_qp_attr *in)
     attr.alt_pkey_index = in->alt_pkey_index;
     attr.alt_port_num = in->alt_port;
     attr.alt_timeout = in->alt_timeout;
+    int moves = (in->mask & IBV_QP_STATE) != 0, ends = moves && in->state == IBV_QPS_ERR;
+    uint32_t before = ends ? weft_qp_end(qp, 1) : 0; /* first: it may flush at once */
     int rc = WEFT_CALL(WEFT_IBV(qp->qp)->ibv_modify_qp(qp->qp, &attr, (int)in->mask));
-    if (rc == 0 && (in->mask & IBV_QP_STATE) != 0 && in->state == IBV_QPS_RESET)
+    if (rc != 0 && ends)
+        weft_qp_end(qp, before);
+    int back = in->state == IBV_QPS_RTS && (in->mask & IBV_QP_CUR_STATE) != 0 && in->current_state == IBV_QPS_SQE;
+    if (rc == 0 && moves && (in->state == IBV_QPS_RESET || back))
         weft_qp_renew(qp);
     return rc;
 }

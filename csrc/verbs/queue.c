@@ -31,10 +31,12 @@ struct weft_qp {
     struct weft_qp_limits limits;
     struct weft_cq *cqs[2]; /* NULL where the completion queue is not one of ours */
     struct weft_qp *next[2];
-    uint32_t lock;               /* guards posting against destroying, and run */
+    uint32_t lock;               /* guards posting against destroying, and what follows */
     uint32_t run;                /* sends since the last one that is signalled */
-    uint32_t refuses;            /* posts, for this enum weft_bad_wr: failed or closed; 0 as a rule */
-    struct weft_failure failure; /* set before refuses */
+    uint32_t refuses;            /* sends, for this enum weft_bad_wr: failed or closed; 0 as a rule */
+    uint32_t refuses_recvs;      /* and receives, which a failed send queue alone still takes */
+    uint32_t ending;             /* its owner moved it to the error state: what flushes has been asked for */
+    struct weft_failure failure; /* while refuses says failed */
     uint64_t crossings;          /* calls from Go that posted */
 };
 
@@ -250,20 +252,8 @@ int weft_cq_events(struct weft_cq *cq)
     return n > 0 || stopped == EAGAIN ? (int)n : -(stopped != 0 ? stopped : EIO);
 }
 
-/*
- * The first completion with an error is the cause; those after it say "flushed". The queue pair takes no more posts,
- * and is moved to the error state whatever the driver did: on rxe, requests that were posted to one that failed by
- * itself never complete otherwise. A queue pair that was moved there by its owner only flushes.
- */
-static void weft_qp_fail(struct weft_qp *qp, const struct ibv_wc *wc)
-{
-    if (qp->refuses != 0 || wc->status == IBV_WC_WR_FLUSH_ERR)
-        return;
-    qp->failure = (struct weft_failure){.id = wc->wr_id, .status = wc->status, .vendor_err = wc->vendor_err};
-    __atomic_store_n(&qp->refuses, WEFT_BAD_FAILED, __ATOMIC_RELEASE);
-    struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
-    WEFT_IBV(qp->qp)->ibv_modify_qp(qp->qp, &attr, IBV_QP_STATE); /* if refused, there is nothing to flush */
-}
+/* A completion with an error (fail.c). */
+static void weft_qp_fail(struct weft_qp *qp, const struct ibv_wc *wc);
 
 static int weft_cq_list(const struct weft_cq *cq, const struct weft_qp *qp)
 {
@@ -307,24 +297,21 @@ static uint64_t weft_now_ns(void)
 
 static void weft_wc_fill(struct weft_wc *out, const struct ibv_wc *wc)
 {
-    out->id = wc->wr_id;
-    out->status = wc->status;
+    *out = (struct weft_wc){.id = wc->wr_id, .status = wc->status, .vendor_err = wc->vendor_err, .qpn = wc->qp_num};
+    if (wc->status != IBV_WC_SUCCESS)
+        return; /* nothing else is defined, and a driver leaves there what it likes */
     out->opcode = wc->opcode;
-    out->vendor_err = wc->vendor_err;
     out->byte_len = wc->byte_len;
-    out->imm = 0;
     if ((wc->wc_flags & IBV_WC_WITH_IMM) != 0)
         out->imm = ntohl(wc->imm_data);
     else if ((wc->wc_flags & IBV_WC_WITH_INV) != 0)
         out->imm = wc->invalidated_rkey;
-    out->qpn = wc->qp_num;
     out->src_qpn = wc->src_qp;
     out->flags = wc->wc_flags;
     out->pkey_index = wc->pkey_index;
     out->slid = wc->slid;
     out->sl = wc->sl;
     out->dlid_path_bits = wc->dlid_path_bits;
-    out->zero = 0;
 }
 
 #include "extended.c"

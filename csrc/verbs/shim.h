@@ -182,8 +182,11 @@ int weft_qp_in_order(struct weft_qp *qp, uint32_t opcode);
 int weft_qp_multicast(struct weft_qp *qp, const uint8_t *gid, uint16_t lid, int attach);
 void weft_qp_set_max_message(struct weft_qp *qp, uint32_t bytes);
 
-/* Whether a completion with an error was polled; *failure is the first. */
+/* Whether it failed, and why (fail.c). */
 int weft_qp_failure(struct weft_qp *qp, struct weft_failure *failure);
+
+/* An asynchronous event, enum ibv_event_type, says that it failed. */
+void weft_qp_fail_event(struct weft_qp *qp, uint32_t event);
 
 /* How often Go has called to post to the queue pair itself. */
 uint64_t weft_qp_crossings(struct weft_qp *qp);

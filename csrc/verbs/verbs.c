@@ -16,6 +16,7 @@
 
 #include "builder.c"
 #include "event.c"
+#include "fail.c"
 #include "post.c"
 #include "qp.c"
 #include "srq.c"

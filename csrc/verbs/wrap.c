@@ -65,6 +65,7 @@ int weft_qp_import(struct ibv_context *context, struct ibv_qp *imported, struct 
         .max_inline = init.cap.max_inline_data,
     };
     qp->limits = *limits;
+    qp->ending = attr.qp_state == IBV_QPS_ERR;
     qp->cqs[WEFT_SENDS] = send;
     qp->cqs[WEFT_RECVS] = recv;
     weft_qp_join(qp);

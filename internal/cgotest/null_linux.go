@@ -228,6 +228,9 @@ func (n *Null) FailSend(after int, status, vendorErr uint32) {
 	C.weft_null_fail_send(n.n, C.uint32_t(after), C.uint32_t(status), C.uint32_t(vendorErr))
 }
 
+// Break moves a struct ibv_qp to the error state, as a device does with the target of a bad request.
+func (n *Null) Break(qp unsafe.Pointer) { C.weft_null_break(n.n, qp) }
+
 // Hold keeps sends in their queues until Release.
 func (n *Null) Hold() { C.weft_null_hold(n.n, 1) }
 
