@@ -133,6 +133,7 @@ func (ep *Endpoint) CompareAtomic(ops []AtomicOp, segs []Seg) (accepted int, err
 }
 
 func (ep *Endpoint) postAtomics(k atomicKind, ops []AtomicOp, segs []Seg) (accepted int, err error) {
+	ep.use()
 	if err := ep.life.Enter(); err != nil {
 		return 0, err
 	}

@@ -187,6 +187,7 @@ func (e *InsertError) Unwrap() []error {
 //
 //	int fi_av_insert(struct fid_av *av, const void *addr, size_t count, fi_addr_t *fi_addr, uint64_t flags, void *context)
 func (av *AV) Insert(addresses ...[]byte) ([]Addr, error) {
+	av.domain.use()
 	if err := av.life.Enter(); err != nil {
 		return nil, err
 	}
@@ -296,6 +297,7 @@ func (av *AV) InsertSymmetric(node string, nodes int, service string, services i
 //
 //	int fi_av_remove(struct fid_av *av, fi_addr_t *fi_addr, size_t count, uint64_t flags)
 func (av *AV) Remove(peers ...Addr) error {
+	av.domain.use()
 	if err := av.life.Enter(); err != nil {
 		return err
 	}

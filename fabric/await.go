@@ -6,6 +6,7 @@ import "context"
 // a time may await or wait. It also returns once somebody polls the queue, because a goroutine that polls needs no other to look.
 // The queue was made with [WaitFD].
 func (cq *CQ) Await(ctx context.Context) error {
+	cq.waits.Use()
 	if cq.wait != WaitFD {
 		return invalid("await a completion of a queue with wait object %d, not %d", cq.wait, WaitFD)
 	}

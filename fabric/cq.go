@@ -9,6 +9,7 @@ import (
 	"unsafe"
 
 	"github.com/weftrdma/weft/internal/life"
+	"github.com/weftrdma/weft/internal/solo"
 )
 
 // CQ is a completion queue.
@@ -18,7 +19,9 @@ type CQ struct {
 	ptr    unsafe.Pointer // struct weft_fi_cq *
 	raw    unsafe.Pointer // struct fid_cq *
 	wait   WaitObject
-	events *waiter // of WaitFD
+	events *waiter    // of WaitFD
+	solo   solo.Guard // of a domain with ThreadCompletion
+	waits  solo.Guard // Wait and Await
 }
 
 // WaitObject is how a queue can be waited for (enum fi_wait_obj).
@@ -205,6 +208,7 @@ func (cq *CQ) PollSpinWhile(completions []Completion, spin time.Duration, word *
 
 // poll is PollSpinWhile, or PollSpin when there is no word.
 func (cq *CQ) poll(completions []Completion, spin time.Duration, word *atomic.Uint64, was uint64) (n int, err error) {
+	cq.domain.use(cq)
 	if err := cq.life.Enter(); err != nil {
 		return 0, err
 	}
@@ -235,6 +239,7 @@ const waitSlice = 50 * time.Millisecond
 //	ssize_t fi_cq_sread(struct fid_cq *cq, void *buf, size_t count, const void *cond, int timeout)
 //	ssize_t fi_cq_sreadfrom(struct fid_cq *cq, void *buf, size_t count, fi_addr_t *src_addr, const void *cond, int timeout)
 func (cq *CQ) Wait(ctx context.Context, completions []Completion) (int, error) {
+	cq.waits.Use()
 	if cq.wait == WaitNone || len(completions) == 0 {
 		return 0, invalid("wait for %d completions: it needs room for one, and a queue that was opened with CQConfig.Wait (this has %d)",
 			len(completions), cq.wait)
@@ -257,6 +262,7 @@ func (cq *CQ) Wait(ctx context.Context, completions []Completion) (int, error) {
 
 // waitInC is guarded by itself, since Close must not wait for a Wait.
 func (cq *CQ) waitInC(completions []Completion) (int, error) {
+	cq.domain.use(cq)
 	if err := cq.life.Enter(); err != nil {
 		return 0, err
 	}

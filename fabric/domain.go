@@ -6,6 +6,7 @@ import (
 	"unsafe"
 
 	"github.com/weftrdma/weft/internal/life"
+	"github.com/weftrdma/weft/internal/solo"
 )
 
 // Domain is a NIC, or what a provider has for one: memory, queues and endpoints work together only within one.
@@ -17,6 +18,23 @@ type Domain struct {
 	ptr    unsafe.Pointer // struct weft_fi_domain *
 	raw    unsafe.Pointer // struct fid_domain *
 	holds  holds          // its event queue
+	solo   solo.Guard     // of a domain with ThreadDomain
+}
+
+// use is called at the start of a call on one of the domain's objects, and of those queues: it is noticed where the Threading that was
+// granted does not let goroutines make such calls at the same time.
+func (d *Domain) use(queues ...*CQ) {
+	switch {
+	case !solo.Enabled:
+	case d.told.Threading == ThreadDomain:
+		d.solo.Use()
+	case d.told.Threading == ThreadCompletion:
+		for _, cq := range queues {
+			if cq != nil {
+				cq.solo.Use()
+			}
+		}
+	}
 }
 
 // OpenDomain opens the domain of an info, which is one of this fabric.

@@ -7,6 +7,7 @@ import (
 	"unsafe"
 
 	"github.com/weftrdma/weft/internal/life"
+	"github.com/weftrdma/weft/internal/solo"
 )
 
 // EndpointConfig says what an endpoint works with.
@@ -127,7 +128,8 @@ type Endpoint struct {
 	raw    unsafe.Pointer // struct fid_ep *
 	name   string         // in errors
 	eq     *EQ
-	shared bool // it is of OpenSharedRx
+	cqs    [2]*CQ // of what it sends, and receives
+	shared bool   // it is of OpenSharedRx
 
 	segment *segment   // of shm; nil otherwise
 	mu      sync.Mutex // guards options, which are not to be set concurrently
@@ -166,7 +168,8 @@ func (d *Domain) OpenEndpoint(info *Info, cfg EndpointConfig) (*Endpoint, error)
 	if err := info.answer(); err != nil {
 		return nil, invalid("open endpoint: %w", err)
 	}
-	ep := &Endpoint{domain: d, info: info, told: told, name: fmt.Sprintf("%v endpoint of %s", told.Type, told.Provider), eq: cfg.EQ}
+	ep := &Endpoint{domain: d, info: info, told: told, name: fmt.Sprintf("%v endpoint of %s", told.Type, told.Provider), eq: cfg.EQ,
+		cqs: [2]*CQ{cfg.TxCQ, cfg.RxCQ}}
 	if err = ep.open(cfg); err == nil {
 		err = ep.life.Init("endpoint", &d.life, ep.close, parents...)
 	}
@@ -205,6 +208,13 @@ func (ep *Endpoint) open(cfg EndpointConfig) error {
 		return err
 	}
 	return ep.setAll(late)
+}
+
+// use is that of the endpoint's domain.
+func (ep *Endpoint) use() {
+	if solo.Enabled {
+		ep.domain.use(ep.cqs[:]...)
+	}
 }
 
 // splitOptions tells apart what is set before an endpoint is enabled, which is where options belong, and after. The least
@@ -352,7 +362,7 @@ func (ep *Endpoint) Alias(flags Flags) (*Endpoint, error) {
 	if err != nil {
 		return nil, err
 	}
-	alias := &Endpoint{domain: ep.domain, info: ep.info, told: ep.told, ptr: ptr, raw: cRawEndpoint(ptr), name: "alias of an " + ep.name}
+	alias := &Endpoint{domain: ep.domain, info: ep.info, told: ep.told, cqs: ep.cqs, ptr: ptr, raw: cRawEndpoint(ptr), name: "alias of an " + ep.name}
 	if err := alias.life.Init("alias", &ep.life, alias.close); err != nil {
 		return nil, closeAfter(err, alias.close)
 	}

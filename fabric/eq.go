@@ -10,6 +10,7 @@ import (
 	"unsafe"
 
 	"github.com/weftrdma/weft/internal/life"
+	"github.com/weftrdma/weft/internal/solo"
 )
 
 // EQ is an event queue: what happens to connections, beside the data.
@@ -20,6 +21,7 @@ type EQ struct {
 	raw    unsafe.Pointer // struct fid_eq *
 	wait   WaitObject
 	events *waiter // of WaitFD
+	waits  solo.Guard
 
 	mu    sync.Mutex
 	known map[unsafe.Pointer]any // whom events are about, by its struct fid
@@ -228,6 +230,7 @@ func (eq *EQ) export(raw *rawEvent) (*Event, error) {
 //
 //	ssize_t fi_eq_sread(struct fid_eq *eq, uint32_t *event, void *buf, size_t len, int timeout, uint64_t flags)
 func (eq *EQ) Wait(ctx context.Context) (*Event, error) {
+	eq.waits.Use()
 	switch eq.wait {
 	case WaitNone:
 		return nil, invalid("wait on event queue: it was opened without EQConfig.Wait")

@@ -69,6 +69,7 @@ const (
 
 // post posts operations of one kind in one crossing.
 func (ep *Endpoint) post(k OpKind, ops []Op, segs []Seg) (accepted int, err error) {
+	ep.use()
 	if err := ep.life.Enter(); err != nil {
 		return 0, err
 	}
@@ -94,6 +95,7 @@ func (ep *Endpoint) post(k OpKind, ops []Op, segs []Seg) (accepted int, err erro
 //	ssize_t fi_inject_writedata(struct fid_ep *ep, const void *buf, size_t len, uint64_t data, fi_addr_t dest_addr,
 //		uint64_t addr, uint64_t key)
 func (ep *Endpoint) Inject(kind OpKind, op Op, data []byte) error {
+	ep.use()
 	if kind != OpSend && kind != OpTaggedSend && kind != OpWrite {
 		return invalid("inject %v: it can be a send, a tagged send or a write", kind)
 	}
@@ -116,6 +118,7 @@ func (ep *Endpoint) Inject(kind OpKind, op Op, data []byte) error {
 // It returns how many operations were accepted, how many completions there were, and the error of the post or else of the poll.
 func (ep *Endpoint) PostPoll(kind OpKind, ops []Op, segs []Seg, completions []Completion, spin time.Duration) (accepted,
 	completed int, err error) {
+	ep.use()
 	if kind > OpRead {
 		return 0, 0, invalid("post operations: kind %v is not one of the OpKind constants", kind)
 	}

@@ -34,6 +34,7 @@ type process struct {
 	cq      *fabric.CQ
 	domain  *fabric.Domain
 	info    *fabric.Info
+	hints   func(*fabric.Hints) // changes what is asked for
 }
 
 func (p *process) open(provider string) error {
@@ -45,7 +46,11 @@ func (p *process) open(provider string) error {
 
 // openQueue opens all that an endpoint needs.
 func (p *process) openQueue(provider string) error {
-	infos, err := fabric.GetInfo(hintsOf(provider))
+	hints := hintsOf(provider)
+	if p.hints != nil {
+		p.hints(&hints)
+	}
+	infos, err := fabric.GetInfo(hints)
 	if err != nil {
 		return err
 	}

@@ -128,7 +128,7 @@ func (s *ScalableEndpoint) context(receive bool, index int, limit uint64, cq *CQ
 	if receive {
 		flags = uint64(CapRecv)
 	}
-	ep := &Endpoint{domain: s.domain, info: s.info, told: s.told, ptr: ptr, raw: cRawEndpoint(ptr),
+	ep := &Endpoint{domain: s.domain, info: s.info, told: s.told, cqs: [2]*CQ{cq}, ptr: ptr, raw: cRawEndpoint(ptr),
 		name: fmt.Sprintf("context %d of a scalable endpoint of %s", index, s.told.Provider)}
 	if err = cBindCQ(ptr, cq.ptr, flags); err == nil {
 		err = cEnable(ptr)

@@ -6,6 +6,7 @@ import (
 	"unsafe"
 
 	"github.com/weftrdma/weft/internal/life"
+	"github.com/weftrdma/weft/internal/solo"
 )
 
 // Template is a list of operations that are prepared once, in C memory: peers, keys, flags, data, identifiers. A post gives
@@ -14,6 +15,7 @@ type Template struct {
 	life  life.Object
 	ptr   unsafe.Pointer // struct weft_fi_template *
 	parts []TemplatePart
+	posts solo.Guard
 	n     int
 }
 
@@ -105,6 +107,12 @@ func (t *Template) Len() int { return t.n }
 //
 // Unlike other calls a template is for one goroutine at a time: a post during another gives EBUSY and posts nothing.
 func (t *Template) Post(patches []Patch) (accepted int, err error) {
+	t.posts.Use()
+	if solo.Enabled {
+		for _, part := range t.parts {
+			part.Endpoint.use()
+		}
+	}
 	if err := t.life.Enter(); err != nil {
 		return 0, err
 	}
