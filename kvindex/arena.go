@@ -101,10 +101,11 @@ func (a *Arena) execute(p *planner) {
 	a.reclaim()
 }
 
-// reclaim frees what no reader looks at any more. A freed block has kind 0, so that a stale offset leads to nothing.
+// reclaim frees what no reader looks at any more. Both ends of a freed block are 0, so that a stale offset leads to nothing.
 func (a *Arena) reclaim() {
 	a.epochs.reclaim(func(r Range) {
-		atomic.StoreUint64(&a.words[r.Offset/8], 0)
+		a.store(r.Offset, 0)
+		a.store(r.Offset+uint64(r.Bytes)-8, 0)
 		a.memory.release(int(r.Offset/8), r.Bytes/8)
 	})
 }
@@ -154,12 +155,14 @@ func (a *Arena) append(k, v, kind uint64) (old uint64, existed bool, err error) 
 		}
 	}
 	old, existed = a.value(l, k)
-	slot := int(atomic.AddUint64(&a.words[b/8+bufferState], oneReserved)>>reservedShift) - 1
+	// One store reserves the slot and commits it: an owner that is killed leaves no slot that is reserved and not written.
+	state := a.load(b + 8*bufferState)
+	slot := slots(state).taken()
 	at := b + 8*uint64(slot)
 	a.store(at+8*bufferKeys, k)
 	a.store(at+8*bufferValues, v)
 	a.store(at+8*bufferChecks, slotCheck(k, v, kind))
-	atomic.OrUint64(&a.words[b/8+bufferState], kind<<(slotBits*uint(slot)))
+	a.store(b+8*bufferState, state+oneReserved|kind<<(slotBits*uint(slot)))
 	return old, existed, nil
 }
 

@@ -13,7 +13,7 @@ import (
 // are in bytes from the arena's start and aligned to what is read.
 type Memory interface {
 	Load64(offset uint64) (uint64, error)                  // Load64 reads 8 bytes at once, newest value
-	LoadLine(offset uint64, line *[lineWords]uint64) error // LoadLine reads 64 bytes, of which each 8 are read at once
+	LoadLine(offset uint64, line *[lineWords]uint64) error // LoadLine reads 64 bytes, each 8 at once, in any order
 }
 
 // ErrMoved is wrapped by the errors of a lookup that met a block which was freed or written over while it was being
@@ -22,8 +22,9 @@ type Memory interface {
 var ErrMoved = errors.New("kvindex: block was replaced while it was read")
 
 // Lookup searches an arena through a Memory. What it reads of a block counts only if the block's header, with its
-// generation, and the slot that led to it are the same afterwards: the owner clears a header before it reuses a block, and
-// frees a block after those that refer to it. So memory that is reused meanwhile gives ErrMoved and never a wrong answer.
+// generation, was there before, and the header and the slot that led to it are the same afterwards: the owner writes a header
+// after the rest of its block, clears it before it writes there again, and frees a block after those that refer to it. So
+// memory that is reused meanwhile gives ErrMoved and never a wrong answer.
 // Whatever the memory holds, a lookup ends after at most 2048 reads, and each of them is of an offset that Memory checks.
 func Lookup(m Memory, k uint64) (value uint64, ok bool, err error) {
 	w := walker{memory: m, check: true}
@@ -54,13 +55,23 @@ type place struct {
 	last  bool
 }
 
-// open reads the first line of the block that a slot led to.
+// open reads the first line of the block that a slot led to: the header, which is written last, and then, as a line's words may
+// be read in any order, the line.
 func (w walker) open(slot, at uint64, kinds ...int) (b arenaBlock, err error) {
 	b.at = at
+	header := uint64(0)
+	if w.check {
+		if header, err = w.memory.Load64(at); err != nil {
+			return b, err
+		}
+	}
 	if err = w.memory.LoadLine(at, &b.line); err != nil {
 		return b, err
 	}
 	b.head = head(b.line[0])
+	if w.check && b.line[0] != header {
+		return b, fmt.Errorf("%w: offset %d", ErrMoved, at)
+	}
 	if !slices.Contains(kinds, b.head.kind()) || !b.head.possible() {
 		return b, fmt.Errorf("%w: offset %d has kind %d, count %d", ErrMoved, at, b.head.kind(), b.head.count())
 	}

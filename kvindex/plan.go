@@ -6,9 +6,20 @@ import (
 	"sync/atomic"
 )
 
-// Plan is a change of an arena's tree as a list of records. Whoever executes it writes all Copies, in any order, and then
-// the Connects, each as one 8-byte store; after that no new reader reaches the Retired ranges, and their memory can be
-// used again when every reader that was under way has finished. A plan does not change any more once it is made.
+// Plan is a change of an arena's tree as a list of records. A plan does not change any more once it is made.
+//
+// An executor makes every store of 8 bytes at once, and each visible before the next (a release):
+//
+//  1. all Copies, in any order. Within a Copy the order matters, since a Lookup may still be reading a block that was there
+//     before. First goes, in every line of the range, a first word that may be a block's header and a last word that may be
+//     its generation: both become 0. Then come the words from the last to the first, so the block's header is the last.
+//  2. the UID. Memory whose owner is killed before a Connect then has blocks that nothing leads to, and no UID that was not
+//     given.
+//  3. the Connects, in order.
+//
+// After that no new reader reaches the Retired ranges, and their memory can be used again when every reader that was under
+// way has finished. A Lookup needs no more than this order: it reads a block's header before and after whatever it believes
+// of the block.
 type Plan struct {
 	Copies   []Copy
 	Connects []Connect
@@ -17,16 +28,34 @@ type Plan struct {
 }
 
 // Execute carries out a plan in memory of this process, which words are: the arena's own, or memory that follows it.
-func (p *Plan) Execute(words []uint64) {
+func (p *Plan) Execute(words []uint64) { p.stores(words, atomic.StoreUint64) }
+
+// stores are what Execute stores, in order.
+func (p *Plan) stores(words []uint64, store func(at *uint64, w uint64)) {
 	for _, c := range p.Copies {
-		for i, w := range c.Words { // atomically, since a Lookup may be reading what was here before
-			atomic.StoreUint64(&words[c.Offset/8+uint64(i)], w)
+		place := words[c.Offset/8:][:len(c.Words)]
+		for line := 0; line < len(place); line += lineWords {
+			clearEnds(&place[line], &place[line+lineWords-1], store)
+		}
+		for i := len(place) - 1; i >= 0; i-- {
+			store(&place[i], c.Words[i])
 		}
 	}
+	store(&words[superUID], p.UID)
 	for _, c := range p.Connects {
-		atomic.StoreUint64(&words[c.Slot/8], c.Offset)
+		store(&words[c.Slot/8], c.Offset)
 	}
-	atomic.StoreUint64(&words[superUID], p.UID)
+}
+
+// clearEnds makes 0 of a line's first word where it may be the header of a block, and of its last one where it may be a
+// generation.
+func clearEnds(first, last *uint64, store func(at *uint64, w uint64)) {
+	if head(atomic.LoadUint64(first)).possible() {
+		store(first, 0)
+	}
+	if w := atomic.LoadUint64(last); w != 0 && w <= math.MaxUint32 {
+		store(last, 0)
+	}
 }
 
 // Follow calls each with every plan from now on, so that memory elsewhere, such as an accelerator's, can follow the tree:
@@ -39,7 +68,7 @@ func (a *Arena) Follow(each func(Plan)) {
 	a.follow = each
 }
 
-// Copy puts words at an offset that nothing reachable refers to yet.
+// Copy puts a block, which is whole lines, where nothing reachable refers to yet. Plan has the order of its stores.
 type Copy struct {
 	Offset uint64 // bytes from the start of the arena
 	Words  []uint64

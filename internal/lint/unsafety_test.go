@@ -12,17 +12,18 @@ var unsafePackages = []string{"internal/mem", "internal/ring", testC}
 
 // unsafeFiles are single files elsewhere that need unsafe, each with its reason.
 var unsafeFiles = map[string]string{
-	"fabric/mr.go":             "takes the address of the caller's slice to register it",
-	"kvindex/copy.go":          "copies values that are words as words",
-	"kvindex/lookup.go":        "looks values up without their type, as its assembly does",
-	"kvindex/lookup_amd64.go":  "as lookup.go",
-	"kvindex/lookup_other.go":  "as lookup.go",
-	"kvindex/protocol_test.go": "compares lookup.go with its assembly",
-	"kvindex/verify_test.go":   "changes pointers that Verify has to notice",
-	"kvindex/slot.go":          "repeats a leaf's pointers, and gives them to the lookup without their type",
-	"kvindex/sum.go":           "looks at values of any type as bytes, for Verify",
-	"verbs/mr.go":              "takes the address of the caller's slice to register it",
-	"verbs/memory_test.go":     "maps memory at addresses of its choice",
+	"fabric/mr.go":               "takes the address of the caller's slice to register it",
+	"kvindex/kill_linux_test.go": "maps the memory of an owner that is killed",
+	"kvindex/copy.go":            "copies values that are words as words",
+	"kvindex/lookup.go":          "looks values up without their type, as its assembly does",
+	"kvindex/lookup_amd64.go":    "as lookup.go",
+	"kvindex/lookup_other.go":    "as lookup.go",
+	"kvindex/protocol_test.go":   "compares lookup.go with its assembly",
+	"kvindex/verify_test.go":     "changes pointers that Verify has to notice",
+	"kvindex/slot.go":            "repeats a leaf's pointers, and gives them to the lookup without their type",
+	"kvindex/sum.go":             "looks at values of any type as bytes, for Verify",
+	"verbs/mr.go":                "takes the address of the caller's slice to register it",
+	"verbs/memory_test.go":       "maps memory at addresses of its choice",
 }
 
 // unsafety keeps unsafe in the files that touch C memory, and in a short list. The bindings' other files may name the
