@@ -179,7 +179,19 @@ func (e *Engine) Address() Address {
 // Errors wrap [rail.ErrUnreachable]; [rail.ErrRefused], with the peer's reason; [rail.ErrPeerGone], where the process at the
 // address was restarted: get its new address; [ErrQueueFull]; or the context's error.
 func (e *Engine) Connect(ctx context.Context, address Address) (*Peer, error) {
-	call, err := e.startConnect(ctx, address)
+	return e.meet(ctx, address, false)
+}
+
+// Expect is Connect for an engine that connects to this one: nothing is sent to its address before it does. Use it where a
+// firewall lets connections through in one direction, or where the address comes from somebody who could name another host's.
+// With rails that cannot wait it is Connect.
+func (e *Engine) Expect(ctx context.Context, address Address) (*Peer, error) {
+	return e.meet(ctx, address, true)
+}
+
+// meet connects, or waits for the other engine to do so.
+func (e *Engine) meet(ctx context.Context, address Address, expect bool) (*Peer, error) {
+	call, err := e.startConnect(ctx, address, expect)
 	if err == nil {
 		var met bool
 		if met, err = e.progress.await(ctx, &call.waiters, call); met && err == nil {
@@ -190,7 +202,7 @@ func (e *Engine) Connect(ctx context.Context, address Address) (*Peer, error) {
 }
 
 // startConnect hands the worker a connect call.
-func (e *Engine) startConnect(ctx context.Context, address Address) (*connectCall, error) {
+func (e *Engine) startConnect(ctx context.Context, address Address, expect bool) (*connectCall, error) {
 	if err := e.requests.Enter(); err != nil {
 		return nil, err
 	}
@@ -203,7 +215,7 @@ func (e *Engine) startConnect(ctx context.Context, address Address) (*connectCal
 	if deadline, ok := ctx.Deadline(); ok {
 		timeout = min(timeout, time.Until(deadline))
 	}
-	call := &connectCall{address: railAddress, incarnation: address.incarnation, timeout: timeout}
+	call := &connectCall{address: railAddress, incarnation: address.incarnation, timeout: timeout, expect: expect}
 	return call, e.submit(submission{connect: call})
 }
 

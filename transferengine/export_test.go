@@ -16,7 +16,7 @@ func (e *Engine) TurnUndriven(now time.Time) (did int, next time.Time) { return 
 
 // StartConnect queues a Connect; the result is nil until it has ended.
 func (e *Engine) StartConnect(address Address) (ended func() (*Peer, bool, error), err error) {
-	call, err := e.startConnect(context.Background(), address)
+	call, err := e.startConnect(context.Background(), address, false)
 	return func() (*Peer, bool, error) { return call.peer, call.done.Load(), call.err }, err
 }
 

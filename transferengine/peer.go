@@ -80,6 +80,7 @@ type connectCall struct {
 	address     []byte // of the peer's rail
 	incarnation rail.Incarnation
 	timeout     time.Duration // from when the worker takes it
+	expect      bool          // the peer connects, if the rail can wait for that
 
 	waiters waitlist
 	done    atomic.Bool // set after what follows

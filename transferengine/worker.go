@@ -219,7 +219,11 @@ func (w *worker) connect(c *connectCall) {
 		c.finish(nil, closedError{})
 		return
 	}
-	id, err := w.rail.Connect(w.now, c.address, w.now.Add(c.timeout))
+	connect := w.rail.Connect
+	if expecter, ok := w.rail.(rail.Expecter); ok && c.expect {
+		connect = expecter.Expect
+	}
+	id, err := connect(w.now, c.address, w.now.Add(c.timeout))
 	if err != nil {
 		c.finish(nil, err)
 		return

@@ -50,7 +50,7 @@ func attackedReceiver(args []string) int {
 			entries, _ := os.ReadDir("/proc/self/fd")
 			for _, e := range entries {
 				target, _ := os.Readlink("/proc/self/fd/" + e.Name())
-				open = append(open, e.Name()+": "+target)
+				open = append(open, e.Name()+": "+target+socketState(target))
 			}
 			status, _ := os.ReadFile("/proc/self/statm")
 			var total, resident uint64
@@ -60,6 +60,18 @@ func attackedReceiver(args []string) int {
 		}
 	}()
 	return weftChild(args)
+}
+
+// socketState is what the kernel says of a socket: its addresses and state, in hexadecimal; nothing of one without a connection.
+func socketState(target string) string {
+	inode, ok := strings.CutPrefix(target, "socket:[")
+	table, _ := os.ReadFile("/proc/self/net/tcp")
+	for line := range strings.Lines(string(table)) {
+		if f := strings.Fields(line); ok && len(f) > 9 && f[9]+"]" == inode {
+			return " " + strings.Join(f[1:4], " ")
+		}
+	}
+	return ""
 }
 
 // target is a receiver under attack.

@@ -116,15 +116,21 @@ func TestPortsFollowListen(t *testing.T) {
 	line := readUntil(t, c, `^weft: listening on (127\.0\.0\.2:\d+; data on \S+) by fabric:tcp; receives into `)
 	address, data, _ := strings.Cut(line, "; data on ")
 	require.Equal(t, "127.0.0.2:"+port, data)
-	require.ElementsMatch(t, []string{address, data}, listensOn(t, pid))
+	require.ElementsMatch(t, []string{address, data}, socketsOf(t, pid, listening))
 	path := randomFile(t, t.TempDir(), "file", 100_000)
 	status, _, stderr := weft(t, "send", "--rail", "fabric:tcp", path, address)
 	require.Zero(t, status, stderr)
 	requireSame(t, to, path)
 }
 
-// listensOn are the TCP sockets on which a process takes connections.
-func listensOn(t *testing.T, pid string) (addresses []string) {
+// The kernel's numbers of TCP states.
+const (
+	established = "01"
+	listening   = "0A"
+)
+
+// socketsOf are the local addresses of a process's TCP sockets in a state.
+func socketsOf(t *testing.T, pid, state string) (addresses []string) {
 	t.Helper()
 	entries, err := os.ReadDir("/proc/" + pid + "/fd")
 	require.NoError(t, err)
@@ -139,8 +145,7 @@ func listensOn(t *testing.T, pid string) (addresses []string) {
 		require.NoError(t, err)
 		for line := range strings.Lines(string(table)) {
 			f := strings.Fields(line)
-			const listening = "0A"
-			if len(f) < 10 || f[3] != listening || !mine["socket:["+f[9]+"]"] {
+			if len(f) < 10 || f[3] != state || !mine["socket:["+f[9]+"]"] {
 				continue
 			}
 			host, port, _ := strings.Cut(f[1], ":")
@@ -177,11 +182,13 @@ func TestIdleConnectionsToTheDataPort(t *testing.T) {
 	to := t.TempDir()
 	c := rdmatest.StartChild(t, "weft", "recv", "--rail", "fabric:tcp", "--dir", to, "--listen", "127.0.0.1:0", "--force",
 		"--window", "65536")
+	pid := readUntil(t, c, `^process (\d+)$`)
 	line := readUntil(t, c, `^weft: listening on (\S+; data on \S+) by fabric:tcp; `)
 	address, data, _ := strings.Cut(line, "; data on ")
 	path := randomFile(t, t.TempDir(), "file", 1<<20)
 	stuck := rdmatest.StartChild(t, "stuck sender", "fabric:tcp", path, address)
 	readUntil(t, stuck, "^(stuck)$")
+	require.ElementsMatch(t, []string{address, data}, socketsOf(t, pid, established), "the receiver connects nowhere itself")
 	var idle []net.Conn
 	for i := range 100 {
 		d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, byte(1+i%2))}, Timeout: rdmatest.Deadline(patience)}

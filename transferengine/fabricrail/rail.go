@@ -67,8 +67,9 @@ type Rail struct {
 }
 
 var (
-	_ rail.Rail    = (*Rail)(nil)
-	_ rail.Spinner = (*Rail)(nil)
+	_ rail.Rail     = (*Rail)(nil)
+	_ rail.Spinner  = (*Rail)(nil)
+	_ rail.Expecter = (*Rail)(nil)
 )
 
 // Open implements [rail.Opener].

@@ -15,15 +15,30 @@ const maxPolled = 1024
 
 // Connect implements [rail.Rail].
 func (r *Rail) Connect(now time.Time, to []byte, deadline time.Time) (rail.PeerID, error) {
-	r.touch(now)
-	a, err := parseAddress(to)
+	a, err := r.peerAt(now, to)
 	if err != nil {
 		return 0, err
 	}
-	if a.provider != r.self.provider {
-		return 0, r.otherProvider(a)
-	}
 	return r.handshake.Connect(now, a, deadline)
+}
+
+// Expect implements [rail.Expecter].
+func (r *Rail) Expect(now time.Time, from []byte, deadline time.Time) (rail.PeerID, error) {
+	a, err := r.peerAt(now, from)
+	if err != nil {
+		return 0, err
+	}
+	return r.handshake.Expect(now, a, deadline)
+}
+
+// peerAt reads the address of a peer that this rail can have.
+func (r *Rail) peerAt(now time.Time, at []byte) (address, error) {
+	r.touch(now)
+	a, err := parseAddress(at)
+	if err == nil && a.provider != r.self.provider {
+		err = r.otherProvider(a)
+	}
+	return a, err
 }
 
 // Turn implements [rail.Rail].

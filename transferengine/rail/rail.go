@@ -103,6 +103,13 @@ type Rail interface {
 	Close() error
 }
 
+// Expecter is a [Rail] that can leave it to a peer to connect, as where a firewall lets connections through in one direction, or
+// where the peer's address is not trusted enough to connect to it.
+type Expecter interface {
+	// Expect is Connect for a peer that will call: nothing is sent to its address before it does.
+	Expect(now time.Time, address []byte, deadline time.Time) (PeerID, error)
+}
+
 // Spinner is a [Rail] that can look for something to do at less cost than by a Turn. An engine that waits for something to
 // happen then does so between two turns.
 type Spinner interface {

@@ -23,6 +23,16 @@ func (r *Rail) Connect(now time.Time, to []byte, deadline time.Time) (rail.PeerI
 	return r.handshake.Connect(now, a, deadline)
 }
 
+// Expect implements [rail.Expecter].
+func (r *Rail) Expect(now time.Time, from []byte, deadline time.Time) (rail.PeerID, error) {
+	r.touch(now)
+	a, err := parseAddress(from)
+	if err != nil {
+		return 0, err
+	}
+	return r.handshake.Expect(now, a, deadline)
+}
+
 // Turn implements [rail.Rail].
 func (r *Rail) Turn(now time.Time, events []rail.Event) (n int, next time.Time) {
 	r.begin(now, events)

@@ -73,6 +73,7 @@ type end[A Address, H any] struct {
 	half     H
 	remote   Hello[A, H] // what our half is connected to, unless calling
 	wanted   bool        // Connect was called: who called is to be told how it ends
+	silent   bool        // it says nothing before the peer does: see Expect
 	deadline time.Time
 	due      time.Time // of the next hello
 	interval time.Duration
@@ -102,6 +103,7 @@ func (m *Machine[A, H]) Connect(now time.Time, to A, deadline time.Time) (rail.P
 		if !e.wanted || deadline.After(e.deadline) {
 			e.wanted, e.deadline = true, deadline
 		}
+		e.silent = false
 		return e.id, nil
 	}
 	e, err := m.add(now, to, deadline)
@@ -113,6 +115,19 @@ func (m *Machine[A, H]) Connect(now time.Time, to A, deadline time.Time) (rail.P
 		return 0, err
 	}
 	e.wanted = true
+	return e.id, nil
+}
+
+// Expect is Connect for a peer that will call: nothing is said to it before it does.
+func (m *Machine[A, H]) Expect(now time.Time, to A, deadline time.Time) (rail.PeerID, error) {
+	if m.ends[to] != nil {
+		return m.Connect(now, to, deadline)
+	}
+	e, err := m.add(now, to, deadline)
+	if err != nil {
+		return 0, err
+	}
+	e.wanted, e.silent = true, true
 	return e.id, nil
 }
 
@@ -207,6 +222,7 @@ func (m *Machine[A, H]) begin(now time.Time, e *end[A, H], h *Hello[A, H]) {
 			return
 		}
 	}
+	e.silent = false
 	if err := m.cfg.Effects.Connect(e.id, h.From, h.Half); err != nil {
 		m.refuse(h, Failed, err.Error())
 		m.drop(e, err)
@@ -276,6 +292,7 @@ func (m *Machine[A, H]) Turn(now time.Time) {
 			// Nothing is said to the peer: if it goes on calling, it is welcome.
 			m.drop(e, fmt.Errorf("%v: %w: %d hellos were sent; does its process run, and does a firewall drop its port?",
 				e.to, rail.ErrUnreachable, e.sent))
+		case e.silent:
 		case !now.Before(e.due):
 			e.interval = min(2*e.interval, m.cfg.Timing.Most)
 			m.tell(now, e, true)
@@ -292,10 +309,12 @@ func (m *Machine[A, H]) Calling() bool { return len(m.pending) > 0 }
 // Next is when Turn has something to do, the zero time if never.
 func (m *Machine[A, H]) Next() (t time.Time) {
 	for _, e := range m.pending {
-		for _, at := range [...]time.Time{e.due, e.deadline} {
-			if t.IsZero() || at.Before(t) {
-				t = at
-			}
+		at := e.deadline
+		if !e.silent && e.due.Before(at) {
+			at = e.due
+		}
+		if t.IsZero() || at.Before(t) {
+			t = at
 		}
 	}
 	return t

@@ -444,6 +444,45 @@ func TestRefusedTransportIsTriedAtGrowingIntervals(t *testing.T) {
 	})
 }
 
+// TestExpect: nothing is sent to a peer that is expected before it calls, not even where only peers that were called are taken.
+func TestExpect(t *testing.T) {
+	eachWire(t, func(t *testing.T, n *network) {
+		shy, b := n.add(), n.add()
+		shy.cfg.OnlyCalled = true
+		expect := func() rail.PeerID {
+			id, err := shy.Expect(n.now, b.self, n.now.Add(time.Second))
+			require.NoError(t, err)
+			return id
+		}
+		id := expect()
+		require.Equal(t, n.now.Add(time.Second), shy.Next())
+		n.run(2 * time.Second)
+		require.Zero(t, n.tried)
+		require.ErrorIs(t, shy.downs[id], rail.ErrUnreachable)
+
+		expect()
+		n.run(500 * time.Millisecond)
+		require.Zero(t, n.tried)
+		b.connect(n.now, shy, time.Second)
+		n.run(time.Second)
+		n.requireConnected(shy, b)
+		require.Equal(t, 3, n.sent)
+		n.requireQuiet()
+	})
+}
+
+// TestConnectToOneThatIsExpected calls it.
+func TestConnectToOneThatIsExpected(t *testing.T) {
+	eachWire(t, func(t *testing.T, n *network) {
+		a, b := n.add(), n.add()
+		id, err := a.Expect(n.now, b.self, n.now.Add(time.Second))
+		require.NoError(t, err)
+		require.Equal(t, id, a.connect(n.now, b, time.Second))
+		n.run(time.Second)
+		n.requireConnected(a, b)
+	})
+}
+
 // TestOnlyCalled: a rail that takes only peers that it calls does nothing for others, and never answers at an address that is
 // only in a hello.
 func TestOnlyCalled(t *testing.T) {

@@ -11,6 +11,7 @@ package filetransfer
 import (
 	"net"
 	"net/netip"
+	"slices"
 	"sync"
 	"syscall"
 )
@@ -83,20 +84,19 @@ func (d *door) of(host netip.Addr) (oldest *guest, n int) {
 	return oldest, n
 }
 
-// leave takes a guest off the door.
-func (d *door) leave(g *guest) {
+// leave takes a guest off the door. False: it has given way to another one, and its connection is closed.
+func (d *door) leave(g *guest) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.remove(g)
+	return d.remove(g)
 }
 
-func (d *door) remove(g *guest) {
-	for i := range d.guests {
-		if d.guests[i] == g {
-			d.guests = append(d.guests[:i], d.guests[i+1:]...)
-			return
-		}
+func (d *door) remove(g *guest) bool {
+	i := slices.Index(d.guests, g)
+	if i >= 0 {
+		d.guests = slices.Delete(d.guests, i, i+1)
 	}
+	return i >= 0
 }
 
 // HostOf is what limits count by: the address without the port, and of IPv6 the network of 64 bits, in which a host can have

@@ -45,8 +45,8 @@ func TestDoorMakesRoomForNewcomers(t *testing.T) {
 	}
 	own := d.enter(visit("192.0.2.2", 2000))
 	require.True(t, flood[1000-doorPerHost].closed)
-	d.leave(own)
-	d.leave(own)
+	require.True(t, d.leave(own))
+	require.False(t, d.leave(own))
 	require.Len(t, d.guests, doorPerHost)
 
 	for i := range doorPlaces {

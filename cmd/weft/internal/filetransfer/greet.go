@@ -5,8 +5,8 @@ package filetransfer
 //	greeting   Hello, Challenge, Request: at the receiver outside the seats, within Timeouts.Greeting. No message is read ahead,
 //	           since the keys are made of those that went before.
 //	line       the sender waits for a seat and is told its place. From here on session.listen reads what the other end says.
-//	set-up     the receiver registers a window for this sender alone, connects to its engine, and says Welcome; the sender
-//	           connects. A failure is told to the other end in words that do not depend on what the network answered.
+//	set-up     the receiver registers a window for this sender alone and says Welcome; the sender connects to the receiver's
+//	           data port. The receiver connects nowhere.
 //
 // What follows is a transfer, at the end of which the receiver gives the peer up and takes the window away.
 
@@ -18,6 +18,7 @@ import (
 
 	"github.com/weftrdma/weft/cmd/weft/internal/wire"
 	"github.com/weftrdma/weft/transferengine"
+	"github.com/weftrdma/weft/transferengine/rail"
 )
 
 // signOfLife is how often a sender in line is told its place, so that it knows a receiver that is alive from one that is not.
@@ -75,8 +76,7 @@ func (s *sending) introduce(request *wire.Request) (wire.Message, error) {
 	return await[wire.Message](s.session, time.Now().Add(s.patienceForSeat()))
 }
 
-// patienceForSeat bounds the time between two words of a receiver that has not said Welcome: it connects first, which may take as
-// long as at this end.
+// patienceForSeat bounds the time between two words of a receiver that has not said Welcome.
 func (s *session) patienceForSeat() time.Duration { return 2 * s.timeouts.Handshake }
 
 // knock is introduce, on other connections where the receiver closes one without a word.
@@ -216,7 +216,7 @@ func (s *session) wait(w *waiter, seats *seats) error {
 	}
 }
 
-// welcome registers a window for the sender, and connects.
+// welcome registers a window for the sender, tells it where that is, and waits until it has connected.
 func (s *receiving) welcome(request *wire.Request) error {
 	address, credits, err := unmarshal(request.Engine, request.Credits)
 	if err != nil {
@@ -229,14 +229,6 @@ func (s *receiving) welcome(request *wire.Request) error {
 	}
 	s.credits = credits
 	s.slotSize, s.slots = cut(s.receiver.window())
-	if s.peer, err = s.connect(address); err != nil {
-		return err
-	}
-	if err := s.receiver.claim(s.peer); err != nil {
-		s.peer = nil // the other transfer's
-		return err
-	}
-	s.watch(s.peer)
 	// The pages are new: nothing of another sender is in them.
 	if s.window, err = newBuffer(s.receiver.Engine, s.slots*s.slotSize, transferengine.RemoteWrite); err != nil {
 		return err
@@ -245,39 +237,107 @@ func (s *receiving) welcome(request *wire.Request) error {
 	if welcome.Engine, welcome.Window, err = marshal(s.receiver.Engine, s.window); err != nil {
 		return err
 	}
-	return s.conn.Send(welcome)
-}
-
-// connect connects to the sender's engine. The error, and when it comes, are the same whatever the network answered: otherwise
-// a sender could give other addresses, and learn which ports of theirs are open.
-func (s *receiving) connect(address transferengine.Address) (*transferengine.Peer, error) {
-	ctx, cancel := context.WithTimeoutCause(s.ctx, s.timeouts.Handshake, fmt.Errorf("no connection to its engine within %v: "+
-		"the network, or a firewall, must let both hosts connect to each other's data ports", s.timeouts.Handshake))
-	defer cancel()
-	peer, err := s.receiver.Engine.Connect(ctx, address)
+	peer, err := s.expect(address)
 	if err != nil {
-		<-ctx.Done()
-		return nil, context.Cause(ctx)
+		return err
 	}
-	return peer, nil
+	if err := s.conn.Send(welcome); err != nil {
+		return s.reason(err)
+	}
+	select {
+	case s.peer = <-peer:
+	case <-s.ctx.Done():
+		return context.Cause(s.ctx)
+	}
+	if s.peer == nil {
+		return fmt.Errorf("its engine did not connect within %v: a firewall must let the sender connect to the receiver's data port",
+			s.timeouts.Handshake)
+	}
+	s.watch(s.peer)
+	return nil
 }
 
-// claim gives one transfer the immediates of a peer: a second one at a time would take them away from it, and what the
-// first one left behind would be counted for the second.
-func (r *Receiver) claim(peer *transferengine.Peer) error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for p := range r.serving {
-		if p.Err() != nil { // it cannot come back
-			delete(r.serving, p)
+// expect begins to wait for the sender's engine, which connects once it has been welcomed. The channel has the peer, or nil when
+// the time is over. That says nothing of why, also with rails that connect themselves: otherwise a sender could give other
+// addresses, and learn which ports of theirs are open.
+//
+// A session that ends earlier leaves the wait to itself: a peer that comes then is given up.
+func (s *receiving) expect(address transferengine.Address) (<-chan *transferengine.Peer, error) {
+	r := s.receiver
+	if err := r.claim(s.ctx, address.Incarnation()); err != nil {
+		return nil, err
+	}
+	met := make(chan *transferengine.Peer)
+	r.expecting.Go(func() {
+		defer r.release(address.Incarnation())
+		ctx, cancel := context.WithTimeout(s.serving, s.timeouts.Handshake)
+		defer cancel()
+		peer, err := r.Engine.Expect(ctx, address)
+		if err != nil {
+			<-ctx.Done()
+		}
+		select {
+		case met <- peer:
+			<-s.parted
+		case <-s.ctx.Done():
+			_ = giveUpPeer(r.Engine, peer)
+		}
+	})
+	return met, nil
+}
+
+// giveUpPeer gives up a peer, if there is one. When it returns nil nothing of the peer lands here any more.
+func giveUpPeer(engine *transferengine.Engine, peer *transferengine.Peer) error {
+	if peer == nil {
+		return nil
+	}
+	if err := engine.Disconnect(peer); err != nil {
+		return err
+	}
+	select {
+	case <-peer.Done():
+		return nil
+	case <-time.After(shutdownTimeout):
+		return fmt.Errorf("%v is not given up after %v", peer, shutdownTimeout)
+	}
+}
+
+// claim gives one transfer the immediates of an engine: a second one at a time would take them away from it. A transfer of the
+// engine that is at its end is waited for: a sender whose connection was lost comes again.
+func (r *Receiver) claim(ctx context.Context, engine rail.Incarnation) error {
+	patience := time.After(grace)
+	for {
+		before := r.tryClaim(engine)
+		if before == nil {
+			return nil
+		}
+		select {
+		case <-before:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-patience:
+			return errors.New("the engine sends already: open another one")
 		}
 	}
-	if _, ok := r.serving[peer]; ok {
-		return errors.New("the engine sends already, or has sent: open another one")
+}
+
+// tryClaim returns nil if the engine is the caller's, and otherwise what is closed when it is released.
+func (r *Receiver) tryClaim(engine rail.Incarnation) (before <-chan struct{}) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if before, ok := r.claimed[engine]; ok {
+		return before
 	}
-	if r.serving == nil {
-		r.serving = make(map[*transferengine.Peer]struct{})
+	if r.claimed == nil {
+		r.claimed = make(map[rail.Incarnation]chan struct{})
 	}
-	r.serving[peer] = struct{}{}
+	r.claimed[engine] = make(chan struct{})
 	return nil
+}
+
+func (r *Receiver) release(engine rail.Incarnation) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	close(r.claimed[engine])
+	delete(r.claimed, engine)
 }

@@ -43,8 +43,11 @@ type File interface {
 // and gives the slot back. A fifth takes in what the sender announces.
 type receiving struct {
 	*session
-	receiver *Receiver
-	seat     *waiter
+	receiver  *Receiver
+	seat      *waiter
+	serving   context.Context // of the receiver
+	parted    chan struct{}   // closed when the sender keeps nothing here any more
+	hasParted bool
 
 	peer            *transferengine.Peer
 	window          *buffer

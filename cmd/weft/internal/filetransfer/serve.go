@@ -12,6 +12,7 @@ import (
 
 	"github.com/weftrdma/weft/cmd/weft/internal/wire"
 	"github.com/weftrdma/weft/transferengine"
+	"github.com/weftrdma/weft/transferengine/rail"
 )
 
 const (
@@ -50,9 +51,11 @@ type Receiver struct {
 	Served     func(Report, error)
 	TurnedAway func(peer string, err error)
 
+	expecting sync.WaitGroup // waits for engines
+
 	mu      sync.Mutex
-	serving map[*transferengine.Peer]struct{}
-	seats   *seats // while it serves
+	claimed map[rail.Incarnation]chan struct{} // engines of senders, until they are released
+	seats   *seats                             // while it serves
 }
 
 // Hosts are those that have seats now, as [HostOf] names them. It may be called at any time.
@@ -133,6 +136,7 @@ func (r *Receiver) Serve(ctx context.Context, listener net.Listener) error {
 	}
 	s.stop(failed)
 	goroutines.Wait()
+	r.expecting.Wait()
 	return errors.Join(failed, s.only)
 }
 
@@ -181,7 +185,9 @@ func (s *serving) meet(g *guest) {
 	session := newSession(s.ctx, g.conn, timeouts)
 	defer session.close()
 	request, err := session.admit(s.Key, time.Now().Add(timeouts.Greeting))
-	s.door.leave(g)
+	if there := s.door.leave(g); err == nil && !there {
+		err = &errGone{errors.New("it gave way to others at the door")}
+	}
 	if err != nil {
 		s.turnAway(session, err)
 		return
@@ -211,7 +217,7 @@ func (s *serving) turnAway(session *session, err error) {
 // serve serves a sender that has a seat.
 func (s *serving) serve(session *session, seat *waiter, request *wire.Request) {
 	report := Report{Peer: session.other()}
-	r := &receiving{session: session, seat: seat, receiver: s.Receiver, report: &report}
+	r := &receiving{session: session, seat: seat, receiver: s.Receiver, serving: s.ctx, parted: make(chan struct{}), report: &report}
 	defer r.part()
 	if err := r.welcome(request); err != nil {
 		s.turnAway(session, fail(err, "welcome %s", session.other()))
@@ -246,18 +252,13 @@ func (s *receiving) outlast() {
 // part gives the peer up, and then takes the window away: the sender keeps nothing here after its transfer. It may be called
 // again.
 func (s *receiving) part() (err error) {
-	if s.peer != nil {
-		if err = s.receiver.Engine.Disconnect(s.peer); err == nil {
-			select {
-			case <-s.peer.Done(): // nothing of it lands any more
-			case <-time.After(shutdownTimeout):
-			}
-		}
-		s.peer = nil
+	if s.hasParted {
+		return nil
 	}
-	if s.window != nil {
+	s.hasParted = true
+	defer close(s.parted)
+	if err = giveUpPeer(s.receiver.Engine, s.peer); s.window != nil {
 		err = errors.Join(err, s.window.close())
-		s.window = nil
 	}
 	return err
 }

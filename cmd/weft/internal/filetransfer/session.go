@@ -139,20 +139,6 @@ func (s *session) receive(limit time.Duration) (wire.Message, error) {
 	}
 }
 
-// expect waits for a message of one kind.
-func expect[T wire.Message](s *session, limit time.Duration) (T, error) {
-	m, err := s.receive(limit)
-	if err != nil {
-		var none T
-		return none, err
-	}
-	got, ok := m.(T)
-	if !ok {
-		return got, fmt.Errorf("it sent %q where %q was due", wire.NameOf(m), wire.NameOf(got))
-	}
-	return got, nil
-}
-
 // failure is an error with what this end was doing, which the other end knows for itself.
 type failure struct {
 	doing string
