@@ -16,7 +16,7 @@ tool = go tool -modfile=tools/go.mod
 
 .DEFAULT_GOAL := help
 .PHONY: help deps demo test attack lint fmt fmt-check csrc cross downstream test-rxe soak-rxe soak-fabric rxe-shell test-rxe-two-hosts test-docker \
-  test-fabric2 test-fresh bench-rxe bench-engine-rxe bench-fabric bench-kvindex soak-kvindex mutants test-hw api-coverage
+  test-fabric2 test-fresh bench-rxe bench-engine-rxe bench-fabric bench-weft bench-kvindex soak-kvindex mutants test-hw api-coverage
 
 help: ## This list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-20s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -89,6 +89,9 @@ bench-engine-rxe: deps ## The engine against the binding on soft-RoCE, in one bo
 
 bench-fabric: deps ## fabric against the same calls from C, and beside other programs; PARTS= of it
 	scripts/bench-fabric.sh $(PARTS)
+
+bench-weft: deps ## weft send and recv beside socat, rsync and tar, over tcp; PARTS= of it
+	scripts/bench-weft.sh $(PARTS)
 
 bench-kvindex: deps ## The index against B-trees and binary search, interleaved; ARGS='-sets uniform1M -run get,put'
 	cd kvindex/bench && go vet . && go run . $(ARGS)

@@ -12,6 +12,7 @@ packages=(
   ucx-utils                           # ucx_perftest
   iproute2 kmod                       # ip and rdma; modprobe
   qemu-system-x86 busybox-static cpio # the soft-RoCE machine
+  socat rsync time                    # what scripts/bench-weft.sh measures beside, and with
   clang-format                        # the style of the C sources
   debootstrap                         # the roots of `make test-fresh` and of the Docker base image
 )

@@ -95,7 +95,7 @@ on() {
 
 # receive: starts weft recv on a, into /run/in.
 receive() {
-  start a recv "mkdir -p /run/in; exec '$work/weft' recv --once --rail verbs:rxe0 --listen 10.9.0.1:$port --dir /run/in"
+  start a recv "mkdir -p /run/in; exec '$work/weft' recv --once --open --rail verbs:rxe0 --listen 10.9.0.1:$port --dir /run/in"
   on a listening "until ss -Hltn 'sport = :$port' | grep -q .; do sleep 0.1; done"
 }
 
