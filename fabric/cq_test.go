@@ -62,7 +62,7 @@ func TestFailureIsTextlessOnceManyHaveFollowed(t *testing.T) {
 
 func TestErrnosOfLibfabricHaveTheirText(t *testing.T) {
 	rdmatest.Require(t, rdmatest.Fabric)
-	require.EqualError(t, fabric.ETrunc, "Truncation error")
+	require.Equal(t, "Truncation error", fabric.ETrunc.Error())
 	require.EqualError(t, fabric.ENoKey, "Required key not available")
 	require.EqualError(t, &fabric.Error{Op: "fi_cq_read", Err: fabric.EAvail}, "fi_cq_read: Error available")
 }

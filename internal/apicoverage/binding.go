@@ -4,7 +4,6 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
-	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -13,10 +12,9 @@ import (
 
 // binding is what the Go sources of a folder say.
 type binding struct {
-	name  string              // of the package
 	proto *regexp.Regexp      // of a function's name in a prototype
 	by    map[string][]string // a C function to the Go functions that name it under "Implements:"
-	tests string
+	calls map[string]bool     // the Go functions that tests call
 }
 
 // called finds the library's functions where a parenthesis follows their names.
@@ -32,18 +30,12 @@ func readBinding(folder, prefix string) (*binding, error) {
 	}
 	for _, name := range files {
 		if strings.HasSuffix(name, "_test.go") {
-			text, err := os.ReadFile(name)
-			if err != nil {
-				return nil, err
-			}
-			b.tests += string(text)
 			continue
 		}
 		file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.ParseComments|parser.SkipObjectResolution)
 		if err != nil {
 			return nil, err
 		}
-		b.name = file.Name.Name
 		for _, decl := range file.Decls {
 			if fn, ok := decl.(*ast.FuncDecl); ok {
 				b.add(fn)
@@ -53,7 +45,8 @@ func readBinding(folder, prefix string) (*binding, error) {
 	for _, names := range b.by {
 		slices.Sort(names)
 	}
-	return b, nil
+	b.calls, err = calls(folder)
+	return b, err
 }
 
 func (b *binding) add(fn *ast.FuncDecl) {
@@ -73,18 +66,5 @@ func (b *binding) add(fn *ast.FuncDecl) {
 		if !slices.Contains(b.by[m[1]], name) {
 			b.by[m[1]] = append(b.by[m[1]], name)
 		}
-	}
-}
-
-// namedInTests tells whether a test mentions a function. Methods that fmt calls are named by their types.
-func (b *binding) namedInTests(name string) bool {
-	_, method, isMethod := strings.Cut(name, ".")
-	switch {
-	case !isMethod:
-		return strings.Contains(b.tests, b.name+"."+name+"(")
-	case method == "Close": // through an interface, by a helper of the tests
-		return strings.Contains(b.tests, "Close()")
-	default:
-		return strings.Contains(b.tests, "."+method+"(")
 	}
 }

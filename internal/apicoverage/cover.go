@@ -16,6 +16,9 @@ type rule struct {
 	used                     bool
 }
 
+// leastWords is how many words a reason has at least.
+const leastWords = 3
+
 // readRules reads lines of a pattern (path.Match), "absent" or "deprecated", and the reason.
 func readRules(name string) ([]*rule, error) {
 	file, err := os.Open(name)
@@ -34,7 +37,11 @@ func readRules(name string) ([]*rule, error) {
 		if len(fields) != 3 || fields[1] != "absent" && fields[1] != "deprecated" {
 			return nil, fmt.Errorf("%s: %q is not PATTERN absent|deprecated REASON", name, line)
 		}
-		rules = append(rules, &rule{pattern: fields[0], verdict: fields[1], reason: strings.TrimSpace(fields[2])})
+		reason := strings.TrimSpace(fields[2])
+		if len(strings.Fields(reason)) < leastWords { // the name of a feature is none
+			return nil, fmt.Errorf("%s: %s: %q is no reason: say in a sentence why it is left out", name, fields[0], reason)
+		}
+		rules = append(rules, &rule{pattern: fields[0], verdict: fields[1], reason: reason})
 	}
 	return rules, lines.Err()
 }
@@ -52,8 +59,8 @@ func cover(functions []string, rules []*rule, b *binding) (list string, problems
 		switch {
 		case detail != "":
 			for _, name := range b.by[function] {
-				if !b.namedInTests(name) {
-					problems = append(problems, fmt.Sprintf("%s: no test names %s", function, name))
+				if !b.calls[name] {
+					problems = append(problems, fmt.Sprintf("%s: no test calls %s", function, name))
 				}
 			}
 		case i >= 0:

@@ -1,6 +1,6 @@
 // Command apicoverage lists every function of a library's C headers, and what became of it in the binding of the library:
 // bound, by which Go functions; deprecated; or absent, with the reason. It fails if a function is in none of these, or if no
-// test of the binding names what it is bound by.
+// test of the binding calls what it is bound by.
 //
 //	apicoverage -headers '/usr/include/infiniband/verbs.h' -prefix ibv_ -absent api.absent -o api.txt [FOLDER]
 package main
