@@ -11,6 +11,7 @@
 //
 //	Context ─┬─ CompChannel ── CQ
 //	         ├─ CQ
+//	         ├─ ThreadDomain
 //	         └─ PD ─┬─ MR, MW
 //	                ├─ AH, AHCache
 //	                ├─ SRQ
@@ -19,6 +20,9 @@
 // Each has Close. Close them in the reverse order: closing an object that others stand on is refused with EBUSY and changes
 // nothing. Closing twice does nothing. A call on a closed object gives an error that wraps [net.ErrClosed]. The garbage collector
 // frees nothing that a NIC can reach, because a NIC goes on writing to memory that Go no longer knows.
+//
+// What was made by other means, such as mlx5dv or efadv, is taken by [ImportContext] and the Wrap methods of [Context] and [PD],
+// and Raw goes the other way.
 //
 // # Memory
 //

@@ -88,6 +88,7 @@ type mwBind struct {
 // Implements:
 //
 //	int ibv_bind_mw(struct ibv_qp *qp, struct ibv_mw *mw, struct ibv_mw_bind *mw_bind)
+//	void ibv_wr_bind_mw(struct ibv_qp_ex *qp, struct ibv_mw *mw, uint32_t rkey, const struct ibv_mw_bind_info *bind_info)
 //	uint32_t ibv_inc_rkey(uint32_t rkey)
 func (qp *QP) BindMW(mw *MW, cfg BindConfig) (rkey uint32, err error) {
 	if mw == nil || cfg.MR == nil {

@@ -87,7 +87,7 @@ func TestBuiltRequests(t *testing.T) {
 
 // A post by builders is taken whole or not at all; what the checks refuse is not begun.
 func TestBuiltPostsAreWhole(t *testing.T) {
-	n := newNull(t, nil)
+	n := newNull(t, func(null *cgotest.Null) { null.SetLimits(ampleLimits) }) // without memory windows
 	qp := n.builder(t, verbs.RC)
 	n.null.Hold()
 	_, err := qp.PostSend(sends(6), nil)
@@ -124,6 +124,29 @@ func TestBuiltPostsAreWhole(t *testing.T) {
 		{ID: 4, NumSGE: 1, Addr: 0x1000, Length: 8, LKey: 3, RemoteAddr: 0x2000, RKey: 9},
 		{ID: 5, Flags: 2, RemoteAddr: 0x3000, RKey: 9},
 	}, cgotest.BuiltBy(qp.Raw()))
+}
+
+func TestBuiltWindows(t *testing.T) {
+	n := newNull(t, nil)
+	qp := n.builder(t, verbs.RC)
+	mr, err := n.pd.RegMR(make([]byte, 4096), remoteAccess|verbs.AccessMWBind)
+	require.NoError(t, err)
+	closeAtEnd(t, mr)
+	mw, err := n.pd.AllocMW(verbs.MWType2)
+	require.NoError(t, err)
+	closeAtEnd(t, mw)
+	key, err := qp.BindMW(mw, verbs.BindConfig{
+		ID: 5, MR: mr, Addr: mr.Addr() + 64, Length: 64, Access: verbs.AccessRemoteRead, Flags: verbs.SendSignaled,
+	})
+	require.NoError(t, err)
+	require.Equal(t, []cgotest.Built{{ID: 5, Opcode: 8, Flags: 2, RemoteAddr: mr.Addr() + 64, RKey: key}}, cgotest.BuiltBy(qp.Raw()))
+	require.Len(t, n.take(t), 1)
+	for _, op := range []verbs.Opcode{verbs.OpLocalInv, verbs.OpSendInv} {
+		_, err = qp.PostSend([]verbs.SendWR{{Opcode: op, RKey: key, Flags: verbs.SendSignaled}}, nil)
+		require.NoError(t, err)
+		require.Equal(t, []cgotest.Built{{Opcode: uint32(op), Flags: 2, RKey: key}}, cgotest.BuiltBy(qp.Raw()))
+		require.Len(t, n.take(t), 1)
+	}
 }
 
 func TestBuiltDatagrams(t *testing.T) {

@@ -58,7 +58,7 @@ type QPConfig struct {
 	// ([Context.PKeyIndex]).
 	PKeyIndex uint16
 	// Builders makes posts by ibv_wr_* (ibv_create_qp_ex) instead of ibv_post_send, which some drivers do in fewer steps. A post
-	// is then taken as a whole or not at all. Memory windows are neither bound nor invalidated by such a queue pair.
+	// is then taken as a whole or not at all.
 	Builders bool
 }
 
@@ -185,7 +185,10 @@ func (qp *QP) create() error {
 			maxInline: uint32(inline),
 		}
 		if cfg.Builders {
-			qp.limits.builders = 1
+			qp.limits.builders = builders
+			if qp.pd.ctx.attr.Flags&DeviceMemWindowType != 0 {
+				qp.limits.builders |= buildersOfWindows
+			}
 		}
 		var err error
 		qp.ptr, qp.num, err = cCreateQP(qp.pd.ptr, cfg.SendCQ.ptr, cfg.RecvCQ.ptr, srq, &qp.limits)
@@ -288,6 +291,8 @@ func (qp *QP) Raw() unsafe.Pointer { return cRawQP(qp.ptr) }
 //	void ibv_wr_rdma_read(struct ibv_qp_ex *qp, uint32_t rkey, uint64_t remote_addr)
 //	void ibv_wr_atomic_cmp_swp(struct ibv_qp_ex *qp, uint32_t rkey, uint64_t remote_addr, uint64_t compare, uint64_t swap)
 //	void ibv_wr_atomic_fetch_add(struct ibv_qp_ex *qp, uint32_t rkey, uint64_t remote_addr, uint64_t add)
+//	void ibv_wr_local_inv(struct ibv_qp_ex *qp, uint32_t invalidate_rkey)
+//	void ibv_wr_send_inv(struct ibv_qp_ex *qp, uint32_t invalidate_rkey)
 //	void ibv_wr_set_ud_addr(struct ibv_qp_ex *qp, struct ibv_ah *ah, uint32_t remote_qpn, uint32_t remote_qkey)
 //	void ibv_wr_set_sge_list(struct ibv_qp_ex *qp, size_t num_sge, const struct ibv_sge *sg_list)
 //	void ibv_wr_set_inline_data_list(struct ibv_qp_ex *qp, size_t num_buf, const struct ibv_data_buf *buf_list)

@@ -76,6 +76,12 @@ type qpLimits struct {
 	typ, maxSendWR, maxRecvWR, maxSendSGE, maxRecvSGE, maxInline, maxMessage, builders uint32
 }
 
+// Bits of enum weft_builders.
+const (
+	builders = 1 << iota
+	buildersOfWindows
+)
+
 // Reasons of enum weft_bad_wr.
 const (
 	badOpcode = iota + 1

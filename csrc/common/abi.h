@@ -112,8 +112,11 @@ struct weft_qp_limits {
     uint32_t max_recv_sge;
     uint32_t max_inline;
     uint32_t max_message; /* bytes; 0 until the port is known */
-    uint32_t builders;    /* whether posts are made by ibv_wr_* */
+    uint32_t builders;    /* whether posts are made by ibv_wr_*: enum weft_builders */
 };
+
+/* With windows, they are also bound and invalidated. */
+enum weft_builders { WEFT_BUILDERS = 1, WEFT_BUILDERS_WINDOWS = 2 };
 
 /* verbs.SRD: EFA's reliable datagrams, a queue pair of IBV_QPT_DRIVER. No enum ibv_qp_type has the number. */
 enum { WEFT_QPT_SRD = 5 };

@@ -128,18 +128,21 @@ static int weft_build(struct weft_qp *qp, struct ibv_send_wr *first, struct ibv_
 }
 
 /* What a queue pair of the type may have built. */
-static uint64_t weft_send_ops(uint32_t type)
+static uint64_t weft_send_ops(uint32_t type, uint32_t builders)
 {
     uint64_t ops = IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM;
     if (type != IBV_QPT_UD)
         ops |= IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM;
     if (type == IBV_QPT_RC)
         ops |= IBV_QP_EX_WITH_RDMA_READ | IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP | IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD;
+    if (type == IBV_QPT_RC && (builders & WEFT_BUILDERS_WINDOWS) != 0)
+        ops |= IBV_QP_EX_WITH_BIND_MW | IBV_QP_EX_WITH_LOCAL_INV | IBV_QP_EX_WITH_SEND_WITH_INV;
     return ops;
 }
 
 /* Makes a queue pair whose requests are built; NULL with errno. */
-static struct ibv_qp *weft_qp_create_built(struct ibv_pd *pd, struct ibv_qp_init_attr *attr, struct ibv_qp_ex **builder)
+static struct ibv_qp *weft_qp_create_built(struct ibv_pd *pd, uint32_t builders, struct ibv_qp_init_attr *attr,
+                                           struct ibv_qp_ex **builder)
 {
     struct verbs_context *extended = WEFT_EXTENDED(pd->context, create_qp_ex);
     struct ibv_qp_init_attr_ex with = {
@@ -150,7 +153,7 @@ static struct ibv_qp *weft_qp_create_built(struct ibv_pd *pd, struct ibv_qp_init
         .qp_type = attr->qp_type,
         .comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS,
         .pd = pd,
-        .send_ops_flags = weft_send_ops(attr->qp_type),
+        .send_ops_flags = weft_send_ops(attr->qp_type, builders),
     };
     errno = EOPNOTSUPP;
     if (extended == NULL || WEFT_IBV(pd)->ibv_qp_to_qp_ex == NULL)

@@ -34,8 +34,8 @@ int weft_qp_create(struct ibv_pd *pd, struct weft_cq *send, struct weft_cq *recv
     if (qp == NULL)
         return ENOMEM;
     errno = 0;
-    qp->qp =
-        limits->builders != 0 ? weft_qp_create_built(pd, &attr, &qp->builder) : WEFT_IBV(pd)->ibv_create_qp(pd, &attr);
+    qp->qp = limits->builders != 0 ? weft_qp_create_built(pd, limits->builders, &attr, &qp->builder)
+                                   : WEFT_IBV(pd)->ibv_create_qp(pd, &attr);
     if (qp->qp == NULL) {
         int rc = weft_errno();
         free(qp);
