@@ -10,15 +10,17 @@ import (
 // address. It forgets all of a port's when that port's addresses change, comes up or goes down; for a peer whose MAC
 // address changes, which nothing here is told of, there is [AHCache.Forget].
 //
-// A handle that was forgotten stays open until the cache is closed, since sends that use it may be in flight.
+// A handle that was forgotten stays open while sends that use it may be in flight: until it was put back as often as it was got,
+// or the cache is closed.
 type AHCache struct {
 	pd      *PD
 	watcher *watcher
 
 	mu      sync.Mutex
 	closed  bool
-	open    map[AHConfig]*AH
-	retired []*AH
+	open    map[AHConfig]*AH // what Get finds
+	holders map[*AH]int      // of these and of the retired, which have some or could not be destroyed
+	retired map[*AH]struct{}
 }
 
 // NewAHCache makes an empty cache of handles on the domain.
@@ -27,7 +29,7 @@ func (pd *PD) NewAHCache() (*AHCache, error) {
 		return nil, err
 	}
 	defer pd.life.Exit()
-	c := &AHCache{pd: pd, open: make(map[AHConfig]*AH)}
+	c := &AHCache{pd: pd, open: make(map[AHConfig]*AH), holders: make(map[*AH]int), retired: make(map[*AH]struct{})}
 	c.watcher = &watcher{see: c.see}
 	pd.ctx.events.watch(c.watcher)
 	return c, nil
@@ -40,7 +42,7 @@ func (c *AHCache) see(e AsyncEvent) {
 	}
 }
 
-// Get returns the handle for cfg, and makes it if it has none.
+// Get returns the handle for cfg, and makes it if it has none. The caller puts it back with [AHCache.Put].
 func (c *AHCache) Get(cfg AHConfig) (*AH, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -48,6 +50,7 @@ func (c *AHCache) Get(cfg AHConfig) (*AH, error) {
 		return nil, fmt.Errorf("get address handle: the cache is closed: %w", net.ErrClosed)
 	}
 	if ah := c.open[cfg]; ah != nil {
+		c.holders[ah]++
 		return ah, nil
 	}
 	ah, err := c.pd.CreateAH(cfg)
@@ -55,7 +58,30 @@ func (c *AHCache) Get(cfg AHConfig) (*AH, error) {
 		return nil, err
 	}
 	c.open[cfg] = ah
+	c.holders[ah] = 1
 	return ah, nil
+}
+
+// Put gives a handle of Get back: the sends that its caller posted with it have completed. A handle that the cache has forgotten
+// is destroyed with the last of them.
+func (c *AHCache) Put(ah *AH) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.holders[ah] == 0 { // not of this cache, or it is closed
+		return
+	}
+	c.holders[ah]--
+	if _, retired := c.retired[ah]; retired {
+		c.discard(ah)
+	}
+}
+
+// discard destroys a retired handle that nobody holds; one whose device refuses stays until Close.
+func (c *AHCache) discard(ah *AH) {
+	if c.holders[ah] == 0 && ah.Close() == nil {
+		delete(c.retired, ah)
+		delete(c.holders, ah)
+	}
 }
 
 // Forget has the next Get of a handle to the GID make a new one.
@@ -68,8 +94,9 @@ func (c *AHCache) forget(which func(AHConfig) bool) {
 	defer c.mu.Unlock()
 	for cfg, ah := range c.open {
 		if which(cfg) {
-			c.retired = append(c.retired, ah)
+			c.retired[ah] = struct{}{}
 			delete(c.open, cfg)
+			c.discard(ah)
 		}
 	}
 }
@@ -87,15 +114,13 @@ func (c *AHCache) Close() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.closed = true
-	for cfg, ah := range c.open {
-		c.retired = append(c.retired, ah)
-		delete(c.open, cfg)
-	}
-	for len(c.retired) > 0 {
-		if err := c.retired[0].Close(); err != nil {
+	clear(c.open)
+	for ah := range c.holders {
+		if err := ah.Close(); err != nil {
 			return err
 		}
-		c.retired = c.retired[1:]
+		delete(c.holders, ah)
+		delete(c.retired, ah)
 	}
 	return nil
 }

@@ -127,7 +127,7 @@ func (c *Context) CreateCQ(cfg CQConfig) (*CQ, error) {
 		cq.ptr, cq.depth, fd, err = cCreateCQ(c.ptr, shared, cfg.Depth, cfg.Vector, cfg.Events)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("create completion queue of depth %d: %w", cfg.Depth, err)
+		return nil, fmt.Errorf("create completion queue of depth %d: %w", cfg.Depth, explainMemlock(err, queueMemory))
 	}
 	cq.raw = cRawCQ(cq.ptr)
 	c.objects.add(cq.raw, cq)
@@ -262,7 +262,7 @@ func (cq *CQ) Resize(depth int) error {
 	}
 	granted, err := cResizeCQ(cq.ptr, depth)
 	if err != nil {
-		return fmt.Errorf("resize completion queue to %d: %w", depth, err)
+		return fmt.Errorf("resize completion queue to %d: %w", depth, explainMemlock(err, queueMemory))
 	}
 	cq.depth = granted
 	return nil

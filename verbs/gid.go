@@ -84,6 +84,9 @@ func SelectGID(table []GIDEntry, port uint8) (GIDEntry, error) {
 // is taken away and comes back ([QP.Connect] looks it up itself). Where it is gone, the error wraps [ErrNoUsableGID] and shows
 // the table.
 func (c *Context) FindGID(want GIDEntry) (GIDEntry, error) {
+	if c.holdsGID(want) {
+		return want, nil
+	}
 	table, err := c.GIDTable()
 	if err != nil {
 		return GIDEntry{}, err
@@ -95,6 +98,20 @@ func (c *Context) FindGID(want GIDEntry) (GIDEntry, error) {
 	}
 	return GIDEntry{}, fmt.Errorf("port %d of %s no longer has %v (%v): %w; the table:\n%s",
 		want.Port, c.name, want.GID, want.Type, ErrNoUsableGID, FormatGIDTable(table))
+}
+
+// holdsGID tells whether the entry is still where it was. One call finds that out; a table has hundreds of entries, which are
+// not read with each connection that is made.
+func (c *Context) holdsGID(want GIDEntry) bool {
+	if c.life.Enter() != nil {
+		return false
+	}
+	defer c.life.Exit()
+	if want.GID.IsZero() || want.Index < 0 {
+		return false
+	}
+	at, err := cQueryGID(c.ptr, uint32(want.Port), uint32(want.Index))
+	return err == nil && GID(at.gid) == want.GID && GIDType(at.typ) == want.Type
 }
 
 // FormatGIDTable lays the entries out for people, one a line, with a header.

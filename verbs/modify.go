@@ -185,7 +185,7 @@ func checkStep(typ QPType, from, to QPState, mask QPAttrMask) error {
 
 // Modify changes the attributes of the mask: the manual path, for what [QP.Init], [QP.Connect] and [QP.Activate] do not do.
 // A change of state is checked first against what it needs and takes; the error names the attribute. Without AttrState the
-// state stays.
+// state stays. The port may come up later: unlike [QP.Init], Modify takes one that is not active.
 //
 // Implements:
 //
@@ -211,8 +211,13 @@ func (qp *QP) Modify(attr QPAttr, mask QPAttrMask) error {
 	if err != nil {
 		return fmt.Errorf("QP %d: %w", qp.num, err)
 	}
+	port := qp.port
 	if mask&AttrPort != 0 {
-		if _, err := qp.usePort(attr.Port); err != nil {
+		port = attr.Port
+	}
+	// The port need not be active yet. Its MTU may be another once it is, which it should be when the queue pair goes on.
+	if port != 0 && (mask&AttrPort != 0 || to == QPRTR || to == QPRTS) {
+		if _, err := qp.learnPort(port); err != nil {
 			return err
 		}
 	}

@@ -120,10 +120,34 @@ func TestNullModifyRefusesValues(t *testing.T) {
 		require.ErrorContains(t, err, name)
 	}
 	require.NoError(t, qp.Modify(good, verbs.AttrState|whole[verbs.RC][1]))
+}
 
-	down := newNull(t, func(null *cgotest.Null) { null.SetPort(1, cgotest.Port{State: 1, MTU: 3}) })
-	err := down.queuePair(t, verbs.RC).Modify(init, verbs.AttrState|whole[verbs.RC][0])
+// TestNullInitOnAPortThatIsNotActive: step by step, a queue pair may be made ready before its port is; what the port takes is
+// asked again when it goes on.
+func TestNullInitOnAPortThatIsNotActive(t *testing.T) {
+	const down, active, mtu1024, mtu4096 = 1, 4, 3, 5
+	n := newNull(t, func(null *cgotest.Null) { null.SetPort(1, cgotest.Port{State: down, MTU: mtu1024}) })
+	connection, datagrams := n.queuePair(t, verbs.RC), n.queuePair(t, verbs.UD)
+	_, err := connection.Init(n.gid, remoteAccess)
 	require.ErrorContains(t, err, "port 1 of null0 is down")
+	require.ErrorContains(t, datagrams.Activate(1, qkey), "port 1 of null0 is down")
+
+	init := verbs.QPAttr{State: verbs.QPInit, Port: 1}
+	require.NoError(t, connection.Modify(init, verbs.AttrState|whole[verbs.RC][0]))
+	require.NoError(t, datagrams.Modify(init, verbs.AttrState|whole[verbs.UD][0]))
+	n.null.SetPort(1, cgotest.Port{State: active, MTU: mtu4096, MaxMessage: 1 << 30})
+	require.NoError(t, datagrams.Modify(verbs.QPAttr{State: verbs.QPRTR}, verbs.AttrState))
+	require.NoError(t, datagrams.Modify(verbs.QPAttr{State: verbs.QPRTS}, verbs.AttrState|verbs.AttrSQPSN))
+	ah, err := n.pd.CreateAH(n.to(1))
+	require.NoError(t, err)
+	closeAtEnd(t, ah)
+	wr := datagram(ah.Ref())
+	wr.NumSGE = 1
+	_, err = datagrams.PostSend([]verbs.SendWR{wr}, []verbs.SGE{{Length: 4096}})
+	require.NoError(t, err)
+	_, err = datagrams.PostSend([]verbs.SendWR{wr}, []verbs.SGE{{Length: 4097}})
+	require.ErrorContains(t, err, "longer than a message may be, 4096 bytes")
+	n.take(t)
 }
 
 func TestRates(t *testing.T) {

@@ -181,18 +181,21 @@ func explainReg(err error, need uint64) error {
 		return fmt.Errorf("%w (no memory that this process may use is mapped there; a GPU's is registered by RegDMABuf, or here "+
 			"once its driver's peer memory module is loaded)", err)
 	}
-	return explainMemlock(err, need)
+	return explainMemlock(err, fmt.Sprintf("%d KiB", (need+1023)>>10))
 }
 
+// queueMemory is what a queue needs: its driver allocates it and has the kernel lock it for the device.
+const queueMemory = "the queue's own memory"
+
 // explainMemlock adds to ENOMEM what the user needs to know when the limit on locked memory is the likely cause.
-func explainMemlock(err error, need uint64) error {
+func explainMemlock(err error, need string) error {
 	limit, limited := mem.LockLimit()
 	if !errors.Is(err, syscall.ENOMEM) || !limited {
 		return err
 	}
-	return fmt.Errorf("%w of %d KiB, needed are %d KiB and what is registered already: raise it (ulimit -l unlimited; "+
+	return fmt.Errorf("%w of %d KiB, needed are %s and what is registered already: raise it (ulimit -l unlimited; "+
 		"LimitMEMLOCK=infinity in a systemd unit; --ulimit memlock=-1 in Docker) or grant CAP_IPC_LOCK: %w",
-		ErrMemlock, limit>>10, (need+1023)>>10, err)
+		ErrMemlock, limit>>10, need, err)
 }
 
 func (mr *MR) dereg() error {

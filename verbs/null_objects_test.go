@@ -211,6 +211,46 @@ func TestNullAHCache(t *testing.T) {
 	require.ErrorIs(t, err, net.ErrClosed)
 }
 
+// TestNullAHCacheFreesWhatItRetired, with the last of its holders.
+func TestNullAHCacheFreesWhatItRetired(t *testing.T) {
+	n := newNull(t, nil)
+	cache, err := n.pd.NewAHCache()
+	require.NoError(t, err)
+	live := n.null.Live()
+	get := func() *verbs.AH {
+		ah, err := cache.Get(n.to(1))
+		require.NoError(t, err)
+		return ah
+	}
+	for range 10 {
+		first, second := get(), get()
+		require.Same(t, first, second)
+		cache.Put(first)
+		cache.Forget(n.to(1).RemoteGID)
+		require.Equal(t, live+1, n.null.Live(), "a send may be in flight")
+		require.NotSame(t, second, get())
+		cache.Put(second)
+		require.Equal(t, live+1, n.null.Live(), "the one that was forgotten is gone")
+		cache.Put(second) // once too often, of a handle that is gone
+		cache.Put(get())
+		cache.Put(get())
+		cache.Forget(n.to(1).RemoteGID)
+		require.Equal(t, live+1, n.null.Live())
+		require.NoError(t, cache.Close())
+		require.Equal(t, live, n.null.Live())
+		cache, err = n.pd.NewAHCache()
+		require.NoError(t, err)
+	}
+	ah := get()
+	cache.Put(ah)
+	n.null.Fail("ibv_destroy_ah", 0, -1, syscall.EIO)
+	cache.Forget(n.to(1).RemoteGID)
+	require.Equal(t, live+1, n.null.Live())
+	require.NoError(t, cache.Close(), "what the device refused is tried again")
+	require.Equal(t, live, n.null.Live())
+	cache.Put(ah)
+}
+
 func TestNullImports(t *testing.T) {
 	n := newNull(t, nil)
 	pd, err := n.ctx.ImportPD(n.pd.Handle())

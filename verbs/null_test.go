@@ -189,6 +189,27 @@ func TestNullMovedGIDIndex(t *testing.T) {
 	require.ErrorContains(t, err, "192.0.2.9")
 }
 
+// TestNullConnectReadsNoWholeTable while its GID is where it was: a table has hundreds of entries.
+func TestNullConnectReadsNoWholeTable(t *testing.T) {
+	n := newNull(t, nil)
+	tables := n.null.Calls("_ibv_query_gid_table")
+	n.connected(t)
+	found, err := n.ctx.FindGID(n.gid)
+	require.NoError(t, err)
+	require.Equal(t, n.gid, found)
+	require.Equal(t, tables, n.null.Calls("_ibv_query_gid_table"))
+
+	other := n.gid
+	other.Type = verbs.GIDTypeRoCEv1
+	v1 := cgotest.GID{GID: other.GID, Index: 1, Port: 1, Type: uint32(other.Type)}
+	v2 := cgotest.GID{GID: n.gid.GID, Index: 2, Port: 1, Type: uint32(n.gid.Type)}
+	require.NoError(t, n.null.SetGIDs(v1, v2)) // another type in its place
+	found, err = n.ctx.FindGID(n.gid)
+	require.NoError(t, err)
+	require.Equal(t, 2, found.Index)
+	require.Equal(t, tables+1, n.null.Calls("_ibv_query_gid_table"))
+}
+
 func TestNullLIDRouting(t *testing.T) {
 	n := newNull(t, func(null *cgotest.Null) {
 		null.SetPort(1, cgotest.Port{State: 4, MTU: 5, MaxMessage: 1 << 30, LID: 0xc001, LinkLayer: 1})

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"unsafe"
 
@@ -120,6 +121,9 @@ type QP struct {
 	state QPState  // as far as we moved it: the device may have moved on to the error state
 	local Endpoint // set by Init
 	gid   GIDEntry // set by Init
+	port  uint8    // set by Init, Activate or Modify
+
+	longest atomic.Uint32 // bytes of a message
 }
 
 // CreateQP makes a queue pair.
@@ -159,7 +163,7 @@ func (pd *PD) CreateQP(cfg QPConfig) (*QP, error) {
 	if err := qp.create(); err != nil {
 		qp.unreserve()
 		return nil, fmt.Errorf("create %v queue pair of %d send and %d receive work requests and %d inline bytes: %w",
-			cfg.Type, cfg.MaxSendWR, cfg.MaxRecvWR, cfg.MaxInline, err)
+			cfg.Type, cfg.MaxSendWR, cfg.MaxRecvWR, cfg.MaxInline, explainMemlock(err, queueMemory))
 	}
 	pd.ctx.objects.add(qp.Raw(), qp)
 	// The kernel refuses to destroy what the queue pair stands on, too. But that is too late: a driver may have unmapped a

@@ -62,7 +62,7 @@ func (pd *PD) CreateSRQ(cfg SRQConfig) (*SRQ, error) {
 	attr := srqAttr{maxWR: uint32(cfg.MaxWR), maxSGE: uint32(max(cfg.MaxSGE, 1))}
 	ptr, err := cCreateSRQ(pd.ptr, &attr)
 	if err != nil {
-		return nil, fmt.Errorf("create SRQ of %d receives: %w", cfg.MaxWR, err)
+		return nil, fmt.Errorf("create SRQ of %d receives: %w", cfg.MaxWR, explainMemlock(err, queueMemory))
 	}
 	srq := &SRQ{pd: pd, ptr: ptr, raw: cRawSRQ(ptr), attr: SRQConfig{int(attr.maxWR), int(attr.maxSGE)}}
 	pd.ctx.objects.add(srq.raw, srq)

@@ -88,9 +88,9 @@ func (qp *QP) Init(gid GIDEntry, access AccessFlags) (Endpoint, error) {
 	return qp.local, nil
 }
 
-// usePort checks that the port carries data and tells the shim its largest message.
+// usePort checks that the port carries data and learns its largest message.
 func (qp *QP) usePort(port uint8) (PortAttr, error) {
-	attr, err := qp.pd.ctx.QueryPort(port)
+	attr, err := qp.learnPort(port)
 	if err != nil {
 		return PortAttr{}, err
 	}
@@ -98,12 +98,28 @@ func (qp *QP) usePort(port uint8) (PortAttr, error) {
 		return PortAttr{}, fmt.Errorf("QP %d: port %d of %s is %v: set its network interface up", qp.num, port,
 			qp.pd.ctx.name, attr.State)
 	}
-	qp.limits.maxMessage = attr.MaxMessage
-	if qp.Type() == UD {
-		qp.limits.maxMessage = uint32(attr.ActiveMTU) // a datagram is one packet
-	}
-	cSetMaxMessage(qp.ptr, qp.limits.maxMessage)
 	return attr, nil
+}
+
+// learnPort tells the shim the largest message of the port that the queue pair is on.
+func (qp *QP) learnPort(port uint8) (PortAttr, error) {
+	attr, err := qp.pd.ctx.QueryPort(port)
+	if err != nil {
+		return PortAttr{}, err
+	}
+	longest := attr.MaxMessage
+	if qp.Type() == UD {
+		longest = uint32(attr.ActiveMTU) // a datagram is one packet
+	}
+	qp.port = port
+	qp.setMaxMessage(longest)
+	return attr, nil
+}
+
+// setMaxMessage is for posts, which may go on meanwhile.
+func (qp *QP) setMaxMessage(bytes uint32) {
+	qp.longest.Store(bytes)
+	cSetMaxMessage(qp.ptr, bytes)
 }
 
 // checkPKey checks that the port has the P_Key that the queue pair is to use.

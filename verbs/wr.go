@@ -131,7 +131,9 @@ func (qp *QP) postError(op string, p *post) error {
 		}
 		return fmt.Errorf("%s failed and takes no more posts: %w", object, cause)
 	}
-	return qp.limits.postError(object, op, p)
+	limits := qp.limits
+	limits.maxMessage = qp.longest.Load()
+	return limits.postError(object, op, p)
 }
 
 // closedError is a post to a closed queue pair, or by a closed address handle: the uses of closed objects that are found in C.

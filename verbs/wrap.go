@@ -140,8 +140,7 @@ func (pd *PD) WrapQP(raw unsafe.Pointer) (*QP, error) {
 		return nil, explainWrap(err, pd.ctx.name)
 	}
 	qp.num = cQPNum(qp.ptr)
-	qp.limits.maxMessage = math.MaxUint32 // its port is not known
-	cSetMaxMessage(qp.ptr, qp.limits.maxMessage)
+	qp.setMaxMessage(math.MaxUint32) // its port is not known
 	pd.ctx.objects.claim(raw, qp)
 	release := func() error {
 		pd.ctx.objects.remove(raw, qp)

@@ -109,7 +109,9 @@ void *weft_qp_raw(struct weft_qp *qp)
 
 void weft_qp_set_max_message(struct weft_qp *qp, uint32_t bytes)
 {
+    weft_lock(&qp->lock);
     qp->limits.max_message = bytes;
+    weft_unlock(&qp->lock);
 }
 
 int weft_qp_modify(struct weft_qp *qp, const struct weft_qp_attr *in)
