@@ -10,6 +10,7 @@ import (
 
 	"github.com/weftrdma/weft/fabric"
 	"github.com/weftrdma/weft/internal/mem"
+	"github.com/weftrdma/weft/internal/rdmatest"
 	"github.com/weftrdma/weft/transferengine"
 	"github.com/weftrdma/weft/transferengine/rail"
 )
@@ -119,7 +120,7 @@ func (e *engineEnd) answer(ctx context.Context, size int) error {
 }
 
 func (e *engineEnd) close() error {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), rdmatest.Deadline(patience))
 	defer cancel()
 	err := errors.Join(e.engine.Shutdown(ctx), e.region.Close(), e.engine.Close())
 	e.stop()

@@ -67,7 +67,7 @@ func write(args []string) (what string) {
 	if err != nil {
 		return err.Error()
 	}
-	to, err := r.Connect(time.Now(), address, time.Now().Add(patience))
+	to, err := r.Connect(time.Now(), address, time.Now().Add(rdmatest.Deadline(patience)))
 	if err != nil {
 		return err.Error()
 	}
@@ -83,7 +83,7 @@ func write(args []string) (what string) {
 		}
 		return false
 	}
-	if !seen(rail.PeerUp, patience) {
+	if !seen(rail.PeerUp, rdmatest.Deadline(patience)) {
 		return "not up"
 	}
 	fmt.Println("up")
@@ -102,7 +102,7 @@ func write(args []string) (what string) {
 // no turns and whose writer is killed.
 func TestCompletedIsInPlace(t *testing.T) {
 	rdmatest.Require(t, rdmatest.Fabric)
-	for _, size := range []int{1, 200, 4096, 5000, 300_000} {
+	for _, size := range []int{1, 4096, 300_000} {
 		b := open(t, local(), 2)
 		dest := make([]byte, size)
 		keys, err := b.rail.Register(dest, rail.RemoteWrite)

@@ -3,6 +3,7 @@ package fabricrail
 import (
 	"errors"
 	"fmt"
+	"net/netip"
 	"syscall"
 	"time"
 
@@ -13,8 +14,9 @@ import (
 type Config struct {
 	// Provider is libfabric's name of it, one of [Providers]. It has to be named.
 	Provider string
-	// Node and Service are the address and port to listen on, of providers that have such: "127.0.0.1" and "17471". Without
-	// Node the provider chooses an address, without Service a free port.
+	// Node is the address of this machine on which a rail over tcp takes connections, on no other, and which peers connect to:
+	// "192.0.2.1". It has to be given and cannot be 0.0.0.0 or ::, to which no peer can connect. Service is the port, "17471"; without it
+	// the rail takes a free one. EFA has neither.
 	Node, Service string
 	// Domain is one of the provider's domains, such as "lo"; empty for the first.
 	Domain string
@@ -88,6 +90,10 @@ func (cfg *Config) validate() error {
 		return fmt.Errorf("fabricrail: %w", err)
 	}
 	switch {
+	case cfg.Provider == "tcp" && cfg.Node == "":
+		return invalid("Node is empty: give the address of this machine that peers connect to, or 127.0.0.1 for this machine alone")
+	case unspecified(cfg.Node):
+		return invalid("Node is %s, which no peer can connect to: give the address of this machine that peers reach", cfg.Node)
 	case cfg.WriteDepth < 4 || cfg.WriteDepth > maxDepth:
 		return invalid("WriteDepth is %d: 4 to %d are possible", cfg.WriteDepth, maxDepth)
 	case cfg.Immediates < 2 || cfg.Immediates > maxDepth:
@@ -99,6 +105,12 @@ func (cfg *Config) validate() error {
 			cfg.CompletionDepth, ownCompletions+cfg.perPeer(), cfg.WriteDepth, cfg.Immediates)
 	}
 	return nil
+}
+
+// unspecified tells whether an address stands for all of a machine's.
+func unspecified(node string) bool {
+	ip, err := netip.ParseAddr(node)
+	return err == nil && ip.Unmap().IsUnspecified()
 }
 
 // perPeer is how many completions one peer can have outstanding.

@@ -3,13 +3,14 @@ package fabricrail_test
 import (
 	"os"
 	"testing"
+	"time"
 
 	"github.com/weftrdma/weft/internal/rdmatest"
 	"github.com/weftrdma/weft/transferengine/rail"
 	"github.com/weftrdma/weft/transferengine/railtest"
 )
 
-// soakVar asks for ten times as much: 100 kills and 1,000 connects.
+// soakVar asks for ten times as much, 100 kills and 1,000 connects, and for longer times.
 const soakVar = "WEFT_SOAK"
 
 // conformancePeer is the part that peers play which are killed.
@@ -17,11 +18,11 @@ var conformancePeer = railtest.Peer(func([]string) rail.Opener { return local() 
 
 func TestConformance(t *testing.T) {
 	rdmatest.Require(t, rdmatest.Fabric)
-	suite := railtest.Suite{Kills: 10, Connects: 100, Network: func(testing.TB) railtest.Network {
+	suite := railtest.Suite{Kills: 10, Connects: 100, Stop: time.Second, Compute: time.Second, Network: func(testing.TB) railtest.Network {
 		return railtest.Network{Opener: func() rail.Opener { return local() }, Child: "conformance peer"}
 	}}
 	if os.Getenv(soakVar) != "" {
-		suite.Kills, suite.Connects = 100, 1000
+		suite.Kills, suite.Connects, suite.Stop, suite.Compute = 100, 1000, 0, 0 // and the suite's own times
 	}
 	railtest.Run(t, suite)
 }

@@ -44,7 +44,7 @@ func TestEnginesOnDifferentRailsRefuse(t *testing.T) {
 	engines := make([]*transferengine.Engine, len(kinds))
 	for i, k := range kinds {
 		var err error
-		engines[i], err = transferengine.Open(transferengine.Config{Rails: []rail.Opener{k.opener}, CloseTimeout: 5 * time.Second})
+		engines[i], err = transferengine.Open(transferengine.Config{Rails: []rail.Opener{k.opener}, CloseTimeout: rdmatest.Deadline(5 * time.Second)})
 		require.NoError(t, err)
 		t.Cleanup(func() { require.NoError(t, engines[i].Close()) })
 	}

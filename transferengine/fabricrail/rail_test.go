@@ -64,7 +64,7 @@ func await(kind rail.EventKind, of *end, others ...*end) rail.Event {
 
 func (e *end) connect(to *end) rail.PeerID {
 	e.t.Helper()
-	id, err := e.rail.Connect(time.Now(), to.rail.Address(), time.Now().Add(patience))
+	id, err := e.rail.Connect(time.Now(), to.rail.Address(), time.Now().Add(rdmatest.Deadline(patience)))
 	require.NoError(e.t, err)
 	await(rail.PeerUp, e, to)
 	await(rail.PeerUp, to, e)
@@ -75,10 +75,10 @@ func (e *end) connect(to *end) rail.PeerID {
 func TestRailsOfDifferentProvidersRefuse(t *testing.T) {
 	rdmatest.Require(t, rdmatest.Fabric)
 	a := open(t, local(), 1)
-	_, err := a.rail.Connect(time.Now(), a.fabric().AddressOver("efa"), time.Now().Add(patience))
+	_, err := a.rail.Connect(time.Now(), a.fabric().AddressOver("efa"), time.Now().Add(rdmatest.Deadline(patience)))
 	require.ErrorContains(t, err, "this rail is fabric:tcp;ofi_rxm, the peer's at 127.0.0.1:")
 	require.ErrorContains(t, err, "is fabric:efa: both ends need the same provider")
-	_, err = a.rail.Connect(time.Now(), []byte("nonsense"), time.Now().Add(patience))
+	_, err = a.rail.Connect(time.Now(), []byte("nonsense"), time.Now().Add(rdmatest.Deadline(patience)))
 	require.ErrorContains(t, err, "rail address")
 }
 
@@ -95,6 +95,8 @@ func TestPortIsTheOneAskedFor(t *testing.T) {
 	a, b := open(t, cfg, 1), open(t, local(), 2)
 	id := b.connect(a)
 	require.Equal(t, address, b.rail.Peer(id).Name)
+	_, err = net.DialTimeout("tcp", net.JoinHostPort("127.0.0.2", cfg.Service), time.Second)
+	require.ErrorIs(t, err, syscall.ECONNREFUSED, "it listens on that address and on no other")
 }
 
 // TestThirtyTwoInATurn: one peer does not keep the others waiting.
@@ -131,16 +133,20 @@ func TestThirtyTwoInATurn(t *testing.T) {
 
 func TestConfigIsChecked(t *testing.T) {
 	for text, cfg := range map[string]fabricrail.Config{
-		"no provider is named: there are tcp, efa": {},
-		"use tcp, ":           {Provider: "shm"},
-		"--rail verbs:DEVICE": {Provider: "verbs;ofi_rxd"},
+		"no provider is named: there are tcp, efa":       {},
+		"Node is empty: ":                                {Provider: "tcp"},
+		"Node is 0.0.0.0, which no peer":                 {Provider: "tcp", Node: "0.0.0.0"},
+		"Node is ::, which no peer":                      {Provider: "tcp", Node: "::"},
+		"Node is ::ffff:0.0.0.0, which":                  {Provider: "tcp", Node: "::ffff:0.0.0.0"},
+		"use tcp, ":                                      {Provider: "shm"},
+		"--rail verbs:DEVICE":                            {Provider: "verbs;ofi_rxd"},
 		`"sockets" cannot be a rail: there are tcp, efa`: {Provider: "sockets"},
 		`"TCP" cannot be a rail`:                         {Provider: "TCP"},
-		"WriteDepth is 3":                                {Provider: "tcp", WriteDepth: 3},
-		"Immediates is 1":                                {Provider: "tcp", Immediates: 1},
-		"Heartbeat is -1s":                               {Provider: "tcp", Heartbeat: -time.Second},
-		"less than three times":                          {Provider: "tcp", Heartbeat: 4 * time.Second},
-		"no room for one peer: 832 are ":                 {Provider: "tcp", CompletionDepth: 831},
+		"WriteDepth is 3":                                {Provider: "tcp", Node: "127.0.0.1", WriteDepth: 3},
+		"Immediates is 1":                                {Provider: "tcp", Node: "127.0.0.1", Immediates: 1},
+		"Heartbeat is -1s":                               {Provider: "tcp", Node: "127.0.0.1", Heartbeat: -time.Second},
+		"less than three times":                          {Provider: "tcp", Node: "127.0.0.1", Heartbeat: 4 * time.Second},
+		"no room for one peer: 832 are ":                 {Provider: "tcp", Node: "127.0.0.1", CompletionDepth: 831},
 	} {
 		_, err := cfg.Open(rail.Incarnation{})
 		require.ErrorIs(t, err, syscall.EINVAL)

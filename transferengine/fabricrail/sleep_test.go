@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/weftrdma/weft/internal/rdmatest"
 )
 
 // TestLaterArmShortensTheNap: a rail that fell asleep before it had peers wakes once somebody arms it with peers.
@@ -19,7 +21,7 @@ func TestLaterArmShortensTheNap(t *testing.T) {
 	select {
 	case err := <-ended:
 		require.NoError(t, err)
-	case <-time.After(20 * time.Second):
+	case <-time.After(rdmatest.Deadline(20 * time.Second)):
 		require.FailNow(t, "it goes on sleeping")
 	}
 }

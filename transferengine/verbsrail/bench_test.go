@@ -376,7 +376,7 @@ func (e *bindingEnd) ping() error {
 	if err := e.post(8, true); err != nil {
 		return err
 	}
-	for end := time.Now().Add(patience); e.here == 0; {
+	for end := time.Now().Add(rdmatest.Deadline(patience)); e.here == 0; {
 		if err := e.poll(); err != nil {
 			return err
 		}

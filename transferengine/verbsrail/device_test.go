@@ -39,7 +39,7 @@ func TestConnect(t *testing.T) {
 	require.Equal(t, a.rail.Address(), b.rail.Peer(atB).Address)
 	require.Equal(t, byte(len(t.Name())), a.rail.Peer(atA).Incarnation[0])
 	require.Regexp(t, `^[0-9a-f.:]+ qpn \d+$`, a.rail.Peer(atA).Name)
-	again, err := b.rail.Connect(time.Now(), a.rail.Address(), time.Now().Add(patience))
+	again, err := b.rail.Connect(time.Now(), a.rail.Address(), time.Now().Add(rdmatest.Deadline(patience)))
 	require.NoError(t, err)
 	require.Equal(t, atB, again)
 	require.Zero(t, a.rail.Peer(99))
@@ -60,9 +60,9 @@ func TestConnect(t *testing.T) {
 
 func TestConnectBothWaysAtOnce(t *testing.T) {
 	a, b := newEngine(t, verbsrail.Config{}), newEngine(t, verbsrail.Config{})
-	atA, err := a.rail.Connect(time.Now(), b.rail.Address(), time.Now().Add(patience))
+	atA, err := a.rail.Connect(time.Now(), b.rail.Address(), time.Now().Add(rdmatest.Deadline(patience)))
 	require.NoError(t, err)
-	atB, err := b.rail.Connect(time.Now(), a.rail.Address(), time.Now().Add(patience))
+	atB, err := b.rail.Connect(time.Now(), a.rail.Address(), time.Now().Add(rdmatest.Deadline(patience)))
 	require.NoError(t, err)
 	until(t, "both up", func() bool { return a.isUp(atA) && b.isUp(atB) }, a, b)
 	require.Equal(t, 1, a.rail.Connections())
@@ -74,7 +74,7 @@ func TestConnectBothWaysAtOnce(t *testing.T) {
 
 func TestRailConnectsToItself(t *testing.T) {
 	a := newEngine(t, verbsrail.Config{})
-	id, err := a.rail.Connect(time.Now(), a.rail.Address(), time.Now().Add(patience))
+	id, err := a.rail.Connect(time.Now(), a.rail.Address(), time.Now().Add(rdmatest.Deadline(patience)))
 	require.NoError(t, err)
 	until(t, "up", func() bool { return a.isUp(id) }, a)
 	copy(a.memory, "to myself")
@@ -130,13 +130,13 @@ func TestNoRoomForAPeer(t *testing.T) {
 	a, b, c := newEngine(t, small), newEngine(t, verbsrail.Config{}), newEngine(t, verbsrail.Config{})
 	connect(t, a, b)
 	// The device may grant a deeper queue than was asked for: peers until there is no room.
-	_, err := a.rail.Connect(time.Now(), a.rail.Address(), time.Now().Add(patience))
+	_, err := a.rail.Connect(time.Now(), a.rail.Address(), time.Now().Add(rdmatest.Deadline(patience)))
 	for err == nil && a.rail.Connections() < 3 {
-		_, err = a.rail.Connect(time.Now(), c.rail.Address(), time.Now().Add(patience))
+		_, err = a.rail.Connect(time.Now(), c.rail.Address(), time.Now().Add(rdmatest.Deadline(patience)))
 	}
 	require.ErrorContains(t, err, "no room for another peer: each takes 560 of the completion queue's")
 	d := newEngine(t, verbsrail.Config{})
-	id, err := d.rail.Connect(time.Now(), a.rail.Address(), time.Now().Add(patience))
+	id, err := d.rail.Connect(time.Now(), a.rail.Address(), time.Now().Add(rdmatest.Deadline(patience)))
 	require.NoError(t, err)
 	until(t, "refused", d.isDown(id), a, d)
 	require.ErrorIs(t, d.downs[id], rail.ErrRefused)
@@ -155,7 +155,7 @@ func TestWhatArrivesOnTheConnectionProvesIt(t *testing.T) {
 	var cfg verbsrail.Config
 	cfg.SetFault(func(n int) int { return max(0, 1-n) }) // the first datagram is the last
 	a, b := newEngine(t, cfg), newEngine(t, verbsrail.Config{})
-	id, err := a.rail.Connect(time.Now(), b.rail.Address(), time.Now().Add(patience))
+	id, err := a.rail.Connect(time.Now(), b.rail.Address(), time.Now().Add(rdmatest.Deadline(patience)))
 	require.NoError(t, err)
 	until(t, "a is up", func() bool { return a.isUp(id) }, a, b)
 	require.Empty(t, b.ups)
@@ -166,7 +166,7 @@ func TestWhatArrivesOnTheConnectionProvesIt(t *testing.T) {
 
 func TestTurnIsDueAfterWhatWasAsked(t *testing.T) {
 	a, b := newEngine(t, verbsrail.Config{}), newEngine(t, verbsrail.Config{})
-	id, err := a.rail.Connect(time.Now(), b.rail.Address(), time.Now().Add(patience))
+	id, err := a.rail.Connect(time.Now(), b.rail.Address(), time.Now().Add(rdmatest.Deadline(patience)))
 	require.NoError(t, err)
 	require.True(t, a.rail.Arm())
 	until(t, "nothing to do", func() bool { return a.turn() == 0 && !a.rail.Arm() }) // b takes no turns
@@ -187,7 +187,7 @@ func TestWaitEndsWhenSomethingArrives(t *testing.T) {
 func TestBadAddresses(t *testing.T) {
 	a := newEngine(t, verbsrail.Config{})
 	for _, address := range [][]byte{nil, []byte("nonsense"), a.rail.Address()[:20], make([]byte, rail.MaxAddress)} {
-		_, err := a.rail.Connect(time.Now(), address, time.Now().Add(patience))
+		_, err := a.rail.Connect(time.Now(), address, time.Now().Add(rdmatest.Deadline(patience)))
 		require.ErrorContains(t, err, "rail address: ", "%x", address)
 	}
 }

@@ -107,7 +107,7 @@ func (e *engine) note(ev rail.Event) error {
 // until lets the engines take turns until the condition holds.
 func until(t testing.TB, what string, condition func() bool, engines ...*engine) {
 	t.Helper()
-	for end := time.Now().Add(patience); !condition(); {
+	for end := time.Now().Add(rdmatest.Deadline(patience)); !condition(); {
 		for _, e := range engines {
 			e.turn()
 		}
@@ -120,7 +120,7 @@ func until(t testing.TB, what string, condition func() bool, engines ...*engine)
 // connect connects a to b and returns the peers' names at both.
 func connect(t testing.TB, a, b *engine) (atA, atB rail.PeerID) {
 	t.Helper()
-	atA, err := a.rail.Connect(time.Now(), b.rail.Address(), time.Now().Add(patience))
+	atA, err := a.rail.Connect(time.Now(), b.rail.Address(), time.Now().Add(rdmatest.Deadline(patience)))
 	require.NoError(t, err)
 	before := len(b.ups)
 	until(t, "both ends up", func() bool { return a.isUp(atA) && len(b.ups) > before }, a, b)
@@ -178,7 +178,7 @@ func playPeer(args []string) int {
 	fmt.Printf("%x %d %d %d\n", e.rail.Address(), e.remote().addr, e.remote().key, os.Getpid())
 	if len(args) > 1 {
 		to, _ := hex.DecodeString(args[1])
-		if _, err := e.rail.Connect(time.Now(), to, time.Now().Add(patience)); err != nil {
+		if _, err := e.rail.Connect(time.Now(), to, time.Now().Add(rdmatest.Deadline(patience))); err != nil {
 			fmt.Println("error", err)
 			return 1
 		}

@@ -86,7 +86,7 @@ func datagramSender(t *testing.T, to *engine) func([]byte) {
 		}}, []verbs.SGE{{Addr: mr.Addr(), Length: uint32(n), LKey: mr.LKey()}})
 		require.NoError(t, err)
 		var wcs [1]verbs.WC
-		for end := time.Now().Add(patience); ; {
+		for end := time.Now().Add(rdmatest.Deadline(patience)); ; {
 			n, err := cq.Poll(wcs[:])
 			require.NoError(t, err)
 			require.True(t, time.Now().Before(end))

@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/weftrdma/weft/internal/rdmatest"
 	"github.com/weftrdma/weft/transferengine/rail"
 	"github.com/weftrdma/weft/transferengine/verbsrail"
 )
@@ -52,7 +53,7 @@ func TestDisconnectWithWritesInFlight(t *testing.T) {
 
 func TestDisconnectWhileConnecting(t *testing.T) {
 	a, b := newEngine(t, verbsrail.Config{}), newEngine(t, verbsrail.Config{})
-	id, err := a.rail.Connect(time.Now(), b.rail.Address(), time.Now().Add(patience))
+	id, err := a.rail.Connect(time.Now(), b.rail.Address(), time.Now().Add(rdmatest.Deadline(patience)))
 	require.NoError(t, err)
 	a.rail.Disconnect(time.Now(), id)
 	until(t, "down", a.isDown(id), a)
@@ -75,7 +76,7 @@ func TestCloseWithWritesInFlight(t *testing.T) {
 func TestPeerIsKilledWithWritesInFlight(t *testing.T) {
 	a := newEngine(t, verbsrail.Config{})
 	peer := startPeer(t)
-	id, err := a.rail.Connect(time.Now(), peer.address, time.Now().Add(patience))
+	id, err := a.rail.Connect(time.Now(), peer.address, time.Now().Add(rdmatest.Deadline(patience)))
 	require.NoError(t, err)
 	until(t, "up", func() bool { return a.isUp(id) }, a)
 	posted := 0
@@ -112,7 +113,7 @@ func TestDisconnectFlushesWritesThatNobodyAcknowledges(t *testing.T) {
 	cfg.Connection.Timeout = 5 * time.Second // before the first of six retries: the transport would not give up meanwhile
 	a := newEngine(t, cfg)
 	peer := startPeer(t)
-	id, err := a.rail.Connect(time.Now(), peer.address, time.Now().Add(patience))
+	id, err := a.rail.Connect(time.Now(), peer.address, time.Now().Add(rdmatest.Deadline(patience)))
 	require.NoError(t, err)
 	until(t, "up", func() bool { return a.isUp(id) }, a)
 	peer.Kill()
@@ -123,7 +124,7 @@ func TestDisconnectFlushesWritesThatNobodyAcknowledges(t *testing.T) {
 	a.rail.Disconnect(time.Now(), id)
 	disconnected := time.Now()
 	until(t, "writes flushed", func() bool { return a.completed == 10 }, a)
-	require.Less(t, time.Since(disconnected), 20*time.Second)
+	require.Less(t, time.Since(disconnected), rdmatest.Deadline(20*time.Second))
 	require.Equal(t, 10, requireAllOnce(t, a, 10))
 	require.ErrorIs(t, a.done[0], rail.ErrFlushed)
 }
@@ -145,14 +146,14 @@ func TestPeerIsKilledWhileBothWait(t *testing.T) {
 	killed := time.Now()
 	until(t, "down", a.isDown(a.ups[0]), a)
 	require.ErrorIs(t, a.downs[a.ups[0]], rail.ErrPeerGone)
-	require.Less(t, time.Since(killed), 10*time.Second)
+	require.Less(t, time.Since(killed), rdmatest.Deadline(10*time.Second))
 	t.Logf("noticed after %v: %v", time.Since(killed), a.downs[a.ups[0]])
 }
 
 func TestStoppedPeerSurvives(t *testing.T) {
 	a := newEngine(t, verbsrail.Config{})
 	peer := startPeer(t)
-	id, err := a.rail.Connect(time.Now(), peer.address, time.Now().Add(patience))
+	id, err := a.rail.Connect(time.Now(), peer.address, time.Now().Add(rdmatest.Deadline(patience)))
 	require.NoError(t, err)
 	until(t, "up", func() bool { return a.isUp(id) }, a)
 	require.NoError(t, syscall.Kill(peer.pid, syscall.SIGSTOP))

@@ -14,6 +14,7 @@ import (
 
 	"github.com/weftrdma/weft/internal/cgotest"
 	"github.com/weftrdma/weft/internal/mem"
+	"github.com/weftrdma/weft/internal/rdmatest"
 	"github.com/weftrdma/weft/internal/tlv"
 	"github.com/weftrdma/weft/transferengine"
 	"github.com/weftrdma/weft/transferengine/rail"
@@ -72,7 +73,7 @@ func newOnNull(t testing.TB, memory []byte) *onNull {
 	n.ctx, err = verbs.ImportContext(null.Context())
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, n.ctx.Close()) })
-	n.engine, err = transferengine.Open(transferengine.Config{Progress: transferengine.Manual, CloseTimeout: 20 * time.Second,
+	n.engine, err = transferengine.Open(transferengine.Config{Progress: transferengine.Manual, CloseTimeout: rdmatest.Deadline(20 * time.Second),
 		Rails: []rail.Opener{nullRail{at: n.now, posted: &n.posted, config: verbsrail.Config{Context: n.ctx, DrainTimeout: time.Millisecond,
 			Heartbeat: time.Hour, PeerTimeout: 3 * time.Hour}}}})
 	require.NoError(t, err)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/weftrdma/weft/internal/rdmatest"
 	"github.com/weftrdma/weft/transferengine/rail"
 	"github.com/weftrdma/weft/transferengine/verbsrail"
 )
@@ -104,7 +105,7 @@ func TestMoreImmediatesThanGranted(t *testing.T) {
 	require.Equal(t, 1, n, "a write without immediate needs no credit")
 
 	posted := 8
-	for end := time.Now().Add(patience); len(b.immediates) < many; {
+	for end := time.Now().Add(rdmatest.Deadline(patience)); len(b.immediates) < many; {
 		require.True(t, time.Now().Before(end))
 		var more []rail.Op
 		for i := posted; i < min(posted+20, many); i++ {
@@ -130,7 +131,7 @@ func TestEventsThatDoNotFitAreHeldBack(t *testing.T) {
 		batch = append(batch, withImm(a.write(uint64(i), 0, b.remote(), 0, 4), uint32(i)))
 	}
 	a.post(id, batch...) // one completion
-	for end := time.Now().Add(patience); a.completed < 50 || len(b.immediates) < 50; {
+	for end := time.Now().Add(rdmatest.Deadline(patience)); a.completed < 50 || len(b.immediates) < 50; {
 		require.True(t, time.Now().Before(end))
 		for _, e := range []*engine{a, b} {
 			var one [1]rail.Event
