@@ -92,3 +92,66 @@ func TestReadmeProgramsRun(t *testing.T) {
 	require.NoError(t, receiver.Wait())
 	require.Equal(t, "hello, memory of another process\n", string(rest))
 }
+
+// figures are what differs from run to run in what weft prints.
+var figures = regexp.MustCompile(`[0-9a-f]{64}|\d[\d.]*|[KMG]iB/s`)
+
+// words gives the lines of a program's output without figures, and without the one about what --rail auto found.
+func words(output string) (lines []string) {
+	for line := range strings.Lines(output) {
+		if !strings.HasPrefix(line, "weft: --rail auto: ") {
+			lines = append(lines, figures.ReplaceAllString(strings.TrimSpace(line), "#"))
+		}
+	}
+	return lines
+}
+
+// session is what a console block of the README says: its last command, and what that prints.
+func session(t *testing.T, text string) (command []string, output string) {
+	t.Helper()
+	at := strings.LastIndex("\n"+text, "\n$ ")
+	require.GreaterOrEqual(t, at, 0, text)
+	line, output, _ := strings.Cut(text[at+2:], "\n")
+	return strings.Fields(line), output
+}
+
+// TestReadmeSession runs the README's weft recv and weft send, on a free port and over tcp, and wants what they print to be what
+// the README shows, but for the figures.
+func TestReadmeSession(t *testing.T) {
+	rdmatest.Require(t, rdmatest.Fabric)
+	consoles := blocks(t, "console")
+	require.Len(t, consoles, 2)
+	program := filepath.Join(t.TempDir(), "weft")
+	run(t, "go", "build", "-o", program, "../cmd/weft")
+	t.Chdir(t.TempDir())
+	require.NoError(t, os.Mkdir("incoming", 0o755))
+	require.NoError(t, os.WriteFile("model.bin", make([]byte, 5<<20), 0o644))
+	require.NoError(t, os.Mkdir("notes", 0o755))
+	for _, name := range []string{"one.txt", "two.txt"} {
+		require.NoError(t, os.WriteFile(filepath.Join("notes", name), []byte("note\n"), 0o644))
+	}
+
+	recv, received := session(t, consoles[0])
+	require.Equal(t, []string{"weft", "recv"}, recv[:2])
+	receiver := exec.CommandContext(rdmatest.Context(t, limit), program,
+		append(recv[1:], "--listen", "127.0.0.1:0", "--rail", "fabric:tcp")...)
+	out, err := receiver.StdoutPipe()
+	require.NoError(t, err)
+	receiver.Stderr = receiver.Stdout
+	require.NoError(t, receiver.Start())
+	reader := bufio.NewReader(out)
+	first, err := reader.ReadString('\n')
+	require.NoError(t, err)
+	address := regexp.MustCompile(`listening on ([\d.:]+);`).FindStringSubmatch(first)
+	require.NotNil(t, address, first)
+
+	send, sent := session(t, consoles[1])
+	require.Equal(t, "127.0.0.1:7471", send[len(send)-1])
+	send[len(send)-1] = address[1]
+	output := run(t, append([]string{program, "send", "--rail", "fabric:tcp"}, send[2:]...)...)
+	require.Equal(t, words(sent), words(output))
+	rest, err := io.ReadAll(reader)
+	require.NoError(t, err)
+	require.NoError(t, receiver.Wait())
+	require.Equal(t, words(received), words(first+string(rest)))
+}
