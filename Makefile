@@ -58,7 +58,7 @@ test-rxe: deps ## The device tests on soft-RoCE; COUNT= and RUN= as for go test
 	COUNT='$(COUNT)' RUN='$(RUN)' docker/rxe/test.sh
 
 attack: deps ## Attack weft recv for a minute, on the loopback: floods, hostile bytes, forged, replayed and guessed messages and keys
-	WEFT_REQUIRE=fabric go test -count=1 -timeout=10m -v -run='^TestAttack$$' ./cmd/weft -attack=1m
+	WEFT_REQUIRE=fabric go test -count=1 -timeout=10m -v -run='^TestAttack$$' ./cmd/weft -attack=40s
 
 soak-rxe: deps ## The rail suite on soft-RoCE with 100 kills and 1,000 connects; docs/notes/testing.md has its output
 	docker/rxe/soak.sh
