@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"net"
@@ -9,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/weftrdma/weft/cmd/weft/internal/doctor"
@@ -190,17 +192,43 @@ func (a *app) openEngine(spec string, at place) (*transferengine.Engine, string,
 func hostTowards(address string) (*net.TCPAddr, error) {
 	conn, err := net.Dial("udp", address)
 	if err != nil {
-		return nil, err
+		return nil, explainDial(address, err)
 	}
 	local := net.TCPAddrFromAddrPort(conn.LocalAddr().(*net.UDPAddr).AddrPort())
 	local.Port = 0
 	return local, conn.Close()
 }
 
+// inner is the cause of an error of the network, without the addresses that are named beside it.
+func inner(err error) error {
+	if op := (*net.OpError)(nil); errors.As(err, &op) {
+		return op.Err
+	}
+	return err
+}
+
 // dial connects to a receiver.
 func dial(ctx context.Context, address string) (net.Conn, error) {
 	d := net.Dialer{Timeout: 10 * time.Second, KeepAliveConfig: keepAlive}
-	return d.DialContext(ctx, "tcp", address)
+	conn, err := d.DialContext(ctx, "tcp", address)
+	if err != nil {
+		return nil, explainDial(address, err)
+	}
+	return conn, nil
+}
+
+// explainDial says what is wrong with a receiver that cannot be connected to.
+func explainDial(address string, err error) error {
+	var unknown *net.DNSError
+	switch {
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return fmt.Errorf("nobody listens on %s (connection refused): start weft recv --listen %[1]s there", address)
+	case errors.As(err, &unknown):
+		return fmt.Errorf("%s: no host of that name is known here: give its IP address", unknown.Name)
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return fmt.Errorf("%s does not answer: the host is down, or a firewall lies between", address)
+	}
+	return fmt.Errorf("connect to %s: %w", address, inner(err))
 }
 
 // listen waits for senders.

@@ -115,7 +115,7 @@ func TestNoProgress(t *testing.T) {
 	end, _, f, sent := stuck(t, new(filetransfer.Receiver), filetransfer.Sender{Timeouts: short})
 	require.ErrorContains(t, <-sent, fmt.Sprintf(`send to %s: `, end.address))
 	f.release()
-	require.ErrorContains(t, end.result(), "it made no progress for 1s")
+	require.ErrorContains(t, end.result(), "nothing came from it for 1s")
 }
 
 // greet is a sender that got as far as being welcome.
@@ -193,8 +193,8 @@ func TestUnexpectedMessages(t *testing.T) {
 		{[]wire.Message{&wire.Accept{}}, `it sent "accept" where "file" was due`},
 		{[]wire.Message{&wire.File{Name: "a", Size: 1}, &wire.End{}}, "it said that it was done, and owes 1 files"},
 		{many, "it announces more than 1024 files ahead"},
-		{[]wire.Message{&wire.File{Name: "a", Size: wire.MaxSize}}, "it made no progress for 1s"},
-		{nil, "it made no progress for 1s"},
+		{[]wire.Message{&wire.File{Name: "a", Size: wire.MaxSize}}, "nothing came from it for 1s"},
+		{nil, "nothing came from it for 1s"},
 	} {
 		conn := greet(t, end, fmt.Sprintf("sender %d", i))
 		for _, m := range c.messages {

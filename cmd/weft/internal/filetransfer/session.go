@@ -90,7 +90,7 @@ func lost(err error) error {
 	case errors.Is(err, io.EOF):
 		return &errGone{&errLost{errors.New("it closed the connection before the end")}}
 	case wire.Lost(err):
-		return &errGone{&errLost{fmt.Errorf("the connection is lost: %w", err)}}
+		return &errGone{&errLost{fmt.Errorf("the connection is lost: %w", inWords(err))}}
 	}
 	return err
 }
@@ -117,12 +117,12 @@ func (s *session) reason(err error) error {
 	case <-s.ctx.Done():
 		return context.Cause(s.ctx)
 	case <-time.After(grace):
-		return err
+		return inWords(err)
 	}
 }
 
 func (s *session) idle(limit time.Duration) error {
-	return fmt.Errorf("it made no progress for %v", limit)
+	return fmt.Errorf("nothing came from it for %v: it is stuck, or a firewall keeps this host from its data port", limit)
 }
 
 // receive waits for a message of the other end.
