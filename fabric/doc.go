@@ -34,7 +34,9 @@
 // # Concurrency
 //
 // With [ThreadSafe], the default of Hints, every method may be called from any goroutine at any time. Exceptions: one goroutine at a
-// time posts a [Template], and one at a time waits on a queue (Wait, Await).
+// time posts a [Template], and one at a time waits on a queue (Wait, Await). With another [Threading] one goroutine at a time uses a
+// domain, or a completion queue and what completes in it. The race detector reports goroutines that do otherwise, although what they
+// race for is in C.
 //
 // # Calls that do not return
 //
@@ -50,7 +52,8 @@
 // an error that wraps [errors.ErrUnsupported].
 //
 // Some of what libfabric loads installs signal handlers over those by which Go turns faults into panics. The package restores Go's
-// handlers before a call returns. One of libfabric's handlers cleaned up /dev/shm; instead, opening an endpoint of shm removes what
+// handlers before a call returns. Signal handlers belong to the process, so such calls wait for one another: GetInfo, and those that
+// open, enable, connect or close something. A signal.Ignore or signal.Reset during one may be undone. One of libfabric's handlers cleaned up /dev/shm; instead, opening an endpoint of shm removes what
 // dead processes left there.
 //
 // # Environment
@@ -64,6 +67,11 @@
 //	HFI_NO_BACKTRACE=1
 //	FI_EFA_ENABLE_SHM_TRANSFER=0     with the tag efa: peers of the same machine by the NIC, too
 //	FI_EFA_USE_HUGE_PAGE=1           with the tag efa
+//
+// These are left to the user, and stay as they are. [Params] lists all variables with their values:
+//
+//	FI_VERBS_GID_IDX=3               the GID by which verbs' datagrams (verbs;ofi_rxd) leave, where that of index 0 is of another
+//	                                 network; connections (verbs;ofi_rxm) leave by the GID of the local address in Hints.Node
 //
 // # EFA
 //

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"os"
 	"syscall"
 	"testing"
 
@@ -119,6 +120,36 @@ func TestVersionsAndVariablesAreTold(t *testing.T) {
 	}
 	require.Equal(t, "disabled", values["FI_MR_CACHE_MONITOR"], "set before libfabric was first asked")
 	require.Equal(t, "0", values["FI_MR_CACHE_MAX_COUNT"])
+}
+
+// playParams tells the value of a variable, as libfabric has it once it was asked for providers.
+func playParams(args []string) int {
+	_, err := fabric.GetInfo(fabric.Hints{Provider: "shm"})
+	params, failed := fabric.Params()
+	if err = errors.Join(err, failed); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	for _, p := range params {
+		if p.Name == args[0] {
+			fmt.Println(p.Value)
+		}
+	}
+	return 0
+}
+
+// TestVariablesOfTheUserReachTheProvider: the GID of verbs' datagrams can be chosen by one alone, and what the package sets by itself is
+// the user's too.
+func TestVariablesOfTheUserReachTheProvider(t *testing.T) {
+	rdmatest.Require(t, rdmatest.Fabric)
+	for name, value := range map[string]string{"FI_VERBS_GID_IDX": "3", "FI_MR_CACHE_MAX_COUNT": "77"} {
+		t.Setenv(name, value)
+		c := rdmatest.StartChild(t, "params", name)
+		line, err := c.ReadLine(patience)
+		require.NoError(t, err)
+		require.Equal(t, value, line)
+		require.NoError(t, c.Wait(patience))
+	}
 }
 
 func TestNamesOfBits(t *testing.T) {
