@@ -147,7 +147,8 @@ func TestSeatsThatAreNotUsed(t *testing.T) {
 		m, err = hogs[1].Receive()
 		require.NoError(t, err)
 	}
-	require.Equal(t, &wire.Abort{Text: "it moved nothing for 1s while other hosts wait for a seat"}, m)
+	// Nothing is said and nothing is moved: whichever is noticed first.
+	require.Regexp(t, "^(it moved nothing for 1s while other hosts wait for a seat|nothing came from it for 1s: )", m.(*wire.Abort).Text)
 }
 
 // TestGreetingIsBounded: what does not say who it is leaves, also when it says a byte now and then.
