@@ -114,7 +114,7 @@ func (av *AV) InsertLater(context uint64, address []byte) error {
 	if av.eq == nil {
 		return invalid("insert address: the address vector was made without an EQ to report to: use Insert")
 	}
-	if err := av.checkAddress(address); err != nil {
+	if err := av.domain.told.checkAddress("insert address", address); err != nil {
 		return err
 	}
 	if av.domain.told.AddrFormat == AddrString {
@@ -197,7 +197,7 @@ func (av *AV) Insert(addresses ...[]byte) ([]Addr, error) {
 	}
 	packed, ends := []byte(nil), make([]uint32, len(addresses))
 	for i, address := range addresses {
-		if err := av.checkAddress(address); err != nil {
+		if err := av.domain.told.checkAddress("insert address", address); err != nil {
 			return nil, fmt.Errorf("address %d: %w", i, err)
 		}
 		packed = append(packed, address...)
@@ -230,19 +230,25 @@ var addressSizes = map[AddrFormat]int{AddrSockaddrIn: 16, AddrSockaddrV6: 28, Ad
 // families are those of the formats that are a struct sockaddr: AF_INET and Linux's AF_INET6.
 var families = map[AddrFormat]uint16{AddrSockaddrIn: 2, AddrSockaddrV6: 10}
 
-// checkAddress has no provider read behind the end of an address; and ofi_rxm of 1.17 see no family that it does not know,
-// since its AV takes nothing more after that.
-func (av *AV) checkAddress(address []byte) error {
-	format := av.domain.told.AddrFormat
+// familySizes are those of a struct sockaddr whose format is left open (AddrSockaddr), by its family: AF_INET, AF_INET6, AF_IB.
+var familySizes = map[uint16]int{2: 16, 10: 28, 27: 48}
+
+// checkAddress keeps providers, which know no length, from reading behind the end of an address, and ofi_rxm of 1.17 from a family that
+// it does not know, since its AV takes nothing more after that.
+func (i *Info) checkAddress(op string, address []byte) error {
+	format := i.AddrFormat
 	size, fixed := addressSizes[format]
 	family, isSockaddr := families[format]
+	if format == AddrSockaddr && len(address) >= 2 {
+		size, fixed = familySizes[binary.NativeEndian.Uint16(address)], true
+	}
 	switch {
 	case len(address) == 0 || len(address) > addrSize:
-		return invalid("insert address: it has %d bytes; 1 to %d are possible", len(address), addrSize)
-	case fixed && len(address) != size:
-		return invalid("insert address: it has %d bytes, one of %v has %d", len(address), format, size)
+		return invalid("%s: the address has %d bytes; 1 to %d are possible", op, len(address), addrSize)
+	case fixed && len(address) != size, format == AddrSockaddr && len(address) < 2:
+		return invalid("%s: the address has %d bytes, one of %v has %d", op, len(address), format, size)
 	case isSockaddr && binary.NativeEndian.Uint16(address) != family:
-		return invalid("insert address: it is of family %d, one of %v is of %d", binary.NativeEndian.Uint16(address), format, family)
+		return invalid("%s: the address is of family %d, one of %v is of %d", op, binary.NativeEndian.Uint16(address), format, family)
 	}
 	return nil
 }
@@ -347,7 +353,7 @@ func (av *AV) Text(address []byte) (string, error) {
 		return "", err
 	}
 	defer av.life.Exit()
-	if err := av.checkAddress(address); err != nil {
+	if err := av.domain.told.checkAddress("text of an address", address); err != nil {
 		return "", err
 	}
 	return cAddressText(av.ptr, append(address[:len(address):len(address)], 0)), nil

@@ -145,7 +145,9 @@ func TestRejectedConnectionIsAnError(t *testing.T) {
 	require.ErrorIs(t, err, syscall.ECONNREFUSED)
 	require.Same(t, a.ep, refused.Endpoint)
 	require.ErrorIs(t, listener.Reject(nil, nil), syscall.EINVAL)
-	require.ErrorIs(t, a.ep.Connect([]byte{1}, nil), syscall.EINVAL)
+	for _, address := range [][]byte{{1}, nil, make([]byte, 16), make([]byte, 300)} { // nil is the info's, which has none here
+		require.ErrorIs(t, a.ep.Connect(address, nil), syscall.EINVAL)
+	}
 }
 
 func TestReceivesAreShared(t *testing.T) {

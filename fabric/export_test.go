@@ -15,6 +15,11 @@ func Headers() Version { return version(cHeaders()) }
 // ExplainMemlock is what an error of a provider is made for a limit on locked memory.
 var ExplainMemlock = explainMemlock
 
+// CheckAddress tells whether an address is one of that format.
+func CheckAddress(format AddrFormat, address []byte) error {
+	return (&Info{AddrFormat: format}).checkAddress("check", address)
+}
+
 // What a provider is chosen by.
 var (
 	OrDefaultProvider = orDefaultProvider

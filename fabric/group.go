@@ -27,8 +27,8 @@ func (ep *Endpoint) Join(address []byte) (*Group, error) {
 	if ep.told.Caps&CapMulticast == 0 {
 		return nil, invalid("join: the %s was opened without CapMulticast", ep.name)
 	}
-	if size, fixed := addressSizes[ep.told.AddrFormat]; len(address) == 0 || fixed && len(address) != size {
-		return nil, invalid("join: the address has %d bytes, one of %v has %d", len(address), ep.told.AddrFormat, size)
+	if err := ep.told.checkAddress("join", address); err != nil {
+		return nil, err
 	}
 	ptr, err := cJoin(ep.ptr, address)
 	if err != nil {

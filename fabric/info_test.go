@@ -2,6 +2,7 @@ package fabric_test
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"os"
@@ -230,6 +231,33 @@ func TestAddressThatIsRefusedIsToldApart(t *testing.T) {
 	_, err = x.av.Insert(x.name, bad)
 	require.ErrorIs(t, err, syscall.EINVAL)
 	require.ErrorContains(t, err, "address 1: ")
+}
+
+// TestAddressesHaveTheLengthOfTheirFamily: providers read as many bytes as that has, whatever they are given.
+func TestAddressesHaveTheLengthOfTheirFamily(t *testing.T) {
+	rdmatest.Require(t, rdmatest.Fabric) // libfabric names the formats
+	of := func(family uint16, size int) []byte {
+		return append(binary.NativeEndian.AppendUint16(nil, family), make([]byte, size-2)...)
+	}
+	for _, c := range []struct {
+		format  fabric.AddrFormat
+		address []byte
+		fits    bool
+	}{
+		{fabric.AddrSockaddr, of(syscall.AF_INET, 16), true}, {fabric.AddrSockaddr, of(syscall.AF_INET, 28), false},
+		{fabric.AddrSockaddr, of(syscall.AF_INET, 2), false}, {fabric.AddrSockaddr, []byte{2}, false},
+		{fabric.AddrSockaddr, of(10, 28), true}, {fabric.AddrSockaddr, of(27, 48), true}, {fabric.AddrSockaddr, of(99, 16), false},
+		{fabric.AddrSockaddrIn, of(syscall.AF_INET, 16), true}, {fabric.AddrSockaddrIn, of(10, 16), false},
+		{fabric.AddrSockaddrV6, of(10, 28), true}, {fabric.AddrEFA, make([]byte, 32), true}, {fabric.AddrEFA, make([]byte, 31), false},
+		{fabric.AddrString, []byte("fi_shm://x"), true}, {fabric.AddrString, nil, false}, {fabric.AddrString, make([]byte, 257), false},
+	} {
+		err := fabric.CheckAddress(c.format, c.address)
+		if c.fits {
+			require.NoError(t, err, "%v %v", c.format, c.address)
+		} else {
+			require.ErrorIs(t, err, syscall.EINVAL, "%v %v", c.format, c.address)
+		}
+	}
 }
 
 // shm has room for 256 peers.

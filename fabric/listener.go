@@ -119,10 +119,12 @@ func (ep *Endpoint) Connect(address, param []byte) error {
 	if len(address) == 0 {
 		address = ep.told.DestAddr
 	}
-	if size, fixed := addressSizes[ep.told.AddrFormat]; fixed && len(address) != size {
-		return invalid("connect: the address has %d bytes, one of %v has %d", len(address), ep.told.AddrFormat, size)
-	}
-	return ep.connection(func() error { return cConnect(ep.ptr, address, param) })
+	return ep.connection(func() error {
+		if err := ep.told.checkAddress("connect", address); err != nil {
+			return err
+		}
+		return cConnect(ep.ptr, address, param)
+	})
 }
 
 // Accept accepts the connection that the endpoint's info is of, one of an EventConnReq, and sends param along; an EventConnected
