@@ -146,7 +146,9 @@ func TestRejectedConnectionIsAnError(t *testing.T) {
 	require.Same(t, a.ep, refused.Endpoint)
 	require.ErrorIs(t, listener.Reject(nil, nil), syscall.EINVAL)
 	for _, address := range [][]byte{{1}, nil, make([]byte, 16), make([]byte, 300)} { // nil is the info's, which has none here
-		require.ErrorIs(t, a.ep.Connect(address, nil), syscall.EINVAL)
+		err := a.ep.Connect(address, nil)
+		require.ErrorIs(t, err, syscall.EINVAL)
+		require.ErrorContains(t, err, "connect: the address", "not left to the provider")
 	}
 }
 
