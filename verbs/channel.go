@@ -10,6 +10,7 @@ import (
 	"unsafe"
 
 	"github.com/weftrdma/weft/internal/life"
+	"github.com/weftrdma/weft/internal/mem"
 )
 
 // CompChannel is a completion channel that several completion queues share, so that one goroutine waits for all of them.
@@ -106,6 +107,7 @@ type waiter struct {
 	file *os.File
 	conn syscall.RawConn
 	of   *life.Object
+	user mem.User
 }
 
 func newWaiter(fd int, of *life.Object) (*waiter, error) {
@@ -127,6 +129,7 @@ var past = time.Unix(1, 0)
 
 // wait calls take until it gives something, or failed, if it is not nil, has an error; wake has it asked.
 func (w *waiter) wait(ctx context.Context, take func() (int, error), failed func() error) error {
+	w.user.Use()
 	stop := context.AfterFunc(ctx, w.wake)
 	defer stop()
 	if failed == nil {

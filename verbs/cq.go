@@ -11,6 +11,7 @@ import (
 	"unsafe"
 
 	"github.com/weftrdma/weft/internal/life"
+	"github.com/weftrdma/weft/internal/mem"
 )
 
 // CQ is a completion queue.
@@ -315,6 +316,7 @@ func (cq *CQ) PollSpinWhile(wcs []WC, spin time.Duration, word *atomic.Uint64, w
 
 // poll is PollSpinWhile, or PollSpin when there is no word.
 func (cq *CQ) poll(wcs []WC, spin time.Duration, word *atomic.Uint64, was uint64) (n int, err error) {
+	mem.Writes(wcs) // before Enter, which orders calls in the eyes of the race detector
 	if err := cq.life.Enter(); err != nil {
 		return 0, err
 	}

@@ -3,6 +3,8 @@ package verbs
 import (
 	"syscall"
 	"time"
+
+	"github.com/weftrdma/weft/internal/mem"
 )
 
 // CQTimestamps are times that a device keeps of each completion (of enum ibv_create_cq_wc_flags).
@@ -54,6 +56,8 @@ func (cq *CQ) PollTimes(wcs []WC, times []WCTime) (int, error) {
 	if len(times) < len(wcs) {
 		return 0, invalid("poll %d completions with room for the times of %d", len(wcs), len(times))
 	}
+	mem.Writes(wcs) // before Enter, as in poll
+	mem.Writes(times)
 	if err := cq.life.Enter(); err != nil {
 		return 0, err
 	}

@@ -31,8 +31,10 @@
 //
 // # Concurrency
 //
-// Every method may be called from any goroutine at any time, like the C functions. One exception: one goroutine at a time posts a
-// [Template]. If two goroutines post to one queue pair, their batches go in whole, in either order.
+// Every method may be called from any goroutine at any time, like the C functions. Exceptions: one goroutine at a time posts a
+// [Template], and one waits on a completion queue or channel. If two goroutines post to one queue pair, their batches go in whole,
+// in either order. In builds with the race detector it sees these exceptions broken, and lists that one goroutine posts or polls
+// into while another uses them.
 //
 // # Polling
 //

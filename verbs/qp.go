@@ -10,6 +10,7 @@ import (
 	"unsafe"
 
 	"github.com/weftrdma/weft/internal/life"
+	"github.com/weftrdma/weft/internal/mem"
 )
 
 // QPType is a queue pair's transport (enum ibv_qp_type).
@@ -302,6 +303,8 @@ func (qp *QP) Raw() unsafe.Pointer { return cRawQP(qp.ptr) }
 //	void ibv_wr_set_inline_data_list(struct ibv_qp_ex *qp, size_t num_buf, const struct ibv_data_buf *buf_list)
 func (qp *QP) PostSend(wrs []SendWR, sges []SGE) (accepted int, err error) {
 	p := post{n: uint32(len(wrs)), numSGE: uint32(len(sges))}
+	mem.Reads(wrs)
+	mem.Reads(sges)
 	cPostSend(qp.ptr, wrs, sges, &p)
 	runtime.KeepAlive(qp)
 	if p.result != 0 {
@@ -323,6 +326,7 @@ func (qp *QP) PostInline(wr SendWR, data []byte) error {
 			qp.limits.maxInline)
 	}
 	p := post{n: 1}
+	mem.Reads(data)
 	cPostInline(qp.ptr, &wr, data, &p)
 	runtime.KeepAlive(qp)
 	if p.result != 0 {
@@ -338,6 +342,8 @@ func (qp *QP) PostInline(wr SendWR, data []byte) error {
 //	int ibv_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr)
 func (qp *QP) PostRecv(wrs []RecvWR, sges []SGE) (accepted int, err error) {
 	p := post{n: uint32(len(wrs)), numSGE: uint32(len(sges))}
+	mem.Reads(wrs)
+	mem.Reads(sges)
 	cPostRecv(qp.ptr, wrs, sges, &p)
 	runtime.KeepAlive(qp)
 	if p.result != 0 {

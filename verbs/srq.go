@@ -6,6 +6,7 @@ import (
 	"unsafe"
 
 	"github.com/weftrdma/weft/internal/life"
+	"github.com/weftrdma/weft/internal/mem"
 )
 
 // SRQ is a shared receive queue: receives that any of several queue pairs takes, so that they need not be posted for each.
@@ -155,6 +156,8 @@ func (srq *SRQ) Limit() (int, error) {
 //
 //	int ibv_post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *recv_wr, struct ibv_recv_wr **bad_recv_wr)
 func (srq *SRQ) PostRecv(wrs []RecvWR, sges []SGE) (accepted int, err error) {
+	mem.Reads(wrs) // before Enter, as in CQ.poll
+	mem.Reads(sges)
 	if err := srq.life.Enter(); err != nil {
 		return 0, err
 	}

@@ -7,6 +7,7 @@ import (
 	"unsafe"
 
 	"github.com/weftrdma/weft/internal/life"
+	"github.com/weftrdma/weft/internal/mem"
 )
 
 // Template is a list of send work requests that are prepared once, in C memory: opcode, flags, keys, immediate, identifier
@@ -20,6 +21,7 @@ type Template struct {
 	parts []TemplatePart
 	holds []life.Object // keep the queue pairs open
 	n     int
+	user  mem.User
 }
 
 // TemplatePart is the requests of a template that are for one queue pair, in the order in which they are posted; no two parts
@@ -108,9 +110,12 @@ func (t *Template) Len() int { return t.n }
 // It returns how many work requests drivers accepted, from the first patch on, as [QP.PostSend] does, with its errors. Where
 // several queue pairs are posted to, what was accepted before the error may be of several.
 //
-// Unlike other calls a template is for one goroutine at a time: a post during another gives EBUSY and posts nothing.
+// Unlike other calls a template is for one goroutine at a time: a post during another gives EBUSY and posts nothing, and the race
+// detector reports posts that nothing orders.
 func (t *Template) Post(patches []Patch) (accepted int, err error) {
 	p := post{n: uint32(len(patches))}
+	t.user.Use()
+	mem.Reads(patches)
 	cPostTemplate(t.ptr, patches, &p)
 	runtime.KeepAlive(t)
 	if p.result != 0 {

@@ -1,0 +1,15 @@
+//go:build !race
+
+package mem
+
+// Reads tells the race detector, which does not see into C, that C reads s during the call that follows.
+func Reads[T any]([]T) {}
+
+// Writes tells it that C writes s.
+func Writes[T any]([]T) {}
+
+// User is a field of what one goroutine at a time may use.
+type User struct{}
+
+// Use tells the race detector of a use: two that nothing orders are a race.
+func (*User) Use() {}
