@@ -59,6 +59,7 @@ func TestReceiverKilledLeavesNothing(t *testing.T) {
 	_, _, _ = inTheMiddle(t, to)
 	require.Len(t, leftovers(t, to), 4, "two owners with one file each")
 	killed.Kill()
+	require.Error(t, killed.Wait(patience), "until it is gone, and its lock with it")
 	_, _, _ = startReceiver(t, "fabric:tcp", to)
 	require.Len(t, leftovers(t, to), 2)
 }
