@@ -73,6 +73,22 @@ func TestMergingKeepsFlips(t *testing.T) {
 	require.Error(t, x.Verify())
 }
 
+// TestSplittingKeepsFlips splits a leaf of which a value or a key has changed by itself, in each of its parts: Verify says so
+// afterwards, as it did before.
+func TestSplittingKeepsFlips(t *testing.T) {
+	for at := 0; at < 120; at += 7 {
+		x := loaded(t, 120)
+		l := x.leafOf(0)
+		l.values[at] ^= 1 << 20
+		require.Error(t, x.Verify())
+		for k := range uint64(maxBuffer) {
+			x.Put(k*10+5, k)
+		}
+		require.Greater(t, x.Stats().Leaves, 1)
+		require.Error(t, x.Verify(), "value %d", at)
+	}
+}
+
 // TestMergingAgreesWithGo compares the loops of merging with those that the processor may have its own form of.
 func TestMergingAgreesWithGo(t *testing.T) {
 	seed := rand.Uint64()

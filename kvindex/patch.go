@@ -95,14 +95,19 @@ func (m merged[V]) leaves(pivot uint64) []entry[V] {
 		return []entry[V]{{pivot: pivot, leaf: newWritten(m.keys, m.values, m.pieces[0].model, m.sum, m.clock)}}
 	}
 	entries := make([]entry[V], 0, len(m.pieces))
-	from := 0
-	for _, p := range m.pieces {
+	from, left := 0, m.sum
+	for i, p := range m.pieces {
 		to := from + p.n
 		if from > 0 {
 			pivot = m.keys[from]
 		}
 		keys, values := clone(m.keys[from:to]), clone(m.values[from:to])
-		l := newWritten(keys, values, p.model, contentSum(keys, values), m.clock)
+		sum := left // the last one has what is left of the whole's, so what went wrong in any of them is still seen
+		if i+1 < len(m.pieces) {
+			sum = contentSum(keys, values)
+		}
+		left -= sum
+		l := newWritten(keys, values, p.model, sum, m.clock)
 		entries = append(entries, entry[V]{pivot: pivot, leaf: l})
 		from = to
 	}
