@@ -1,6 +1,7 @@
 package transferengine
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"net"
@@ -220,7 +221,12 @@ func (w *worker) connect(c *connectCall) {
 		return
 	}
 	connect := w.rail.Connect
-	if expecter, ok := w.rail.(rail.Expecter); ok && c.expect {
+	if c.expect {
+		expecter, ok := w.rail.(rail.Expecter)
+		if !ok {
+			c.finish(nil, fmt.Errorf("%s cannot wait for a peer to connect: %w", w.name, errors.ErrUnsupported))
+			return
+		}
 		connect = expecter.Expect
 	}
 	id, err := connect(w.now, c.address, w.now.Add(c.timeout))
