@@ -269,7 +269,7 @@ func (e *Engine) checkEnds(kind rail.OpKind, peer *Peer, local *Region, remote *
 // layOut fills in what all requests have.
 func (e *Engine) layOut(p *plan, kind rail.OpKind, local *Region, remote *Descriptor, shards int) error {
 	if shards < 0 || shards > MaxShards {
-		return fmt.Errorf("Shards is %d: 0 to %d are possible: %w", shards, MaxShards, syscall.EINVAL)
+		return fmt.Errorf("%d Shards, 0 to %d are possible: %w", shards, MaxShards, syscall.EINVAL)
 	}
 	*p = plan{kind: kind, shards: uint64(max(shards, 1))}
 	p.maxLength, p.ordered = e.worker.caps.MaxLength, e.worker.caps.Ordered

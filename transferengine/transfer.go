@@ -50,7 +50,7 @@ const (
 // claim begins a request: the transfer is its from then on, and so is the region. The request ends with start, or unclaim.
 func (e *Engine) claim(t *Transfer, op string, timeout time.Duration, region *Region) error {
 	if timeout < 0 {
-		return fmt.Errorf("Timeout %v is less than 0: %w", timeout, syscall.EINVAL)
+		return fmt.Errorf("a Timeout of %v, less than 0: %w", timeout, syscall.EINVAL)
 	}
 	before := t.state.Load()
 	if before == inFlight || !t.state.CompareAndSwap(before, inFlight) {

@@ -165,8 +165,8 @@ func TestNullAFailureIsWrittenOnce(t *testing.T) {
 		done.Wait()
 		require.Equal(t, causes[0], causes[1], "round %d", round)
 		require.Equal(t, causes[0], qp.Err())
-		cause, ok := causes[0].(*verbs.CompletionError)
-		require.True(t, ok)
+		var cause *verbs.CompletionError
+		require.ErrorAs(t, causes[0], &cause)
 		require.Equal(t, cause.ID, uint64(cause.VendorErr))
 		require.Equal(t, uint32(verbs.WCRemoteAccess)+cause.VendorErr, uint32(cause.Status))
 		require.Equal(t, moves+1, n.null.Calls("ibv_modify_qp"), "round %d", round)

@@ -221,7 +221,7 @@ func (o *Object) beginClose() (proceed bool, err error) {
 
 // endClose records the outcome of free.
 func (o *Object) endClose(err error) {
-	_, open := err.(refused) // the outermost: see Refused
+	_, open := any(err).(refused) // the outermost alone, and not what it wraps: see Refused
 	// The parents let go before anyone can see o closed: the goroutine that has closed the last child can close the parent.
 	if !open {
 		releaseAll(o.parents, o.kind)

@@ -28,7 +28,7 @@ func Example() {
 	await(rail.PeerUp, sender, target)
 
 	n, err := sender.Post(peer, []rail.Op{{Kind: rail.Write, Token: 1, Imm: 7, HasImm: true, Length: 13,
-		LocalAddr: mem.Addr(text), LocalKey: source.LocalKey(), RemoteAddr: mem.Addr(inbox), RemoteKey: lent.RemoteKey()}})
+		LocalAddr: mem.Addr(text), LocalKey: source.LocalKey(), RemoteAddr: lent.RemoteAddr(), RemoteKey: lent.RemoteKey()}})
 	check(err)
 	fmt.Println("accepted:", n) // fewer than all without an error is back-pressure: post the rest after a later turn
 	fmt.Println("immediate:", await(rail.Immediate, target, sender).Imm, string(inbox))
@@ -55,7 +55,7 @@ func open(opener rail.Opener, incarnation byte) rail.Rail {
 // rail, which is given no room for any, keeps its events for later.
 func await(kind rail.EventKind, r, other rail.Rail) rail.Event {
 	var events [8]rail.Event
-	for {
+	for end := time.Now().Add(time.Minute); time.Now().Before(end); {
 		n, _ := r.Turn(time.Now(), events[:])
 		for _, e := range events[:n] {
 			if e.Kind == kind {
@@ -64,6 +64,8 @@ func await(kind rail.EventKind, r, other rail.Rail) rail.Event {
 		}
 		other.Turn(time.Now(), nil)
 	}
+	log.Fatalf("no event of kind %v within a minute", kind)
+	return rail.Event{}
 }
 
 func check(err error) {
