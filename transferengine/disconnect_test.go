@@ -1,7 +1,6 @@
 package transferengine_test
 
 import (
-	"errors"
 	"net"
 	"syscall"
 	"testing"
@@ -48,19 +47,4 @@ func TestDisconnectAndClose(t *testing.T) {
 	require.NoError(t, a.Close())
 	require.ErrorIs(t, toB.Err(), net.ErrClosed)
 	require.ErrorIs(t, a.Disconnect(toB), net.ErrClosed)
-}
-
-// TestExpectIsNeverConnect: where a rail cannot wait for a peer, nothing is sent in its place.
-func TestExpectIsNeverConnect(t *testing.T) {
-	network := simrail.NewNetwork(simrail.Config{})
-	open := func(name string) *transferengine.Engine {
-		e, err := transferengine.Open(transferengine.Config{Rails: []rail.Opener{network.Rail(name)}})
-		require.NoError(t, err)
-		t.Cleanup(func() { require.NoError(t, e.Close()) })
-		return e
-	}
-	a, b := open("192.0.2.1"), open("192.0.2.2")
-	_, err := a.Expect(soon(t), b.Address())
-	require.ErrorIs(t, err, errors.ErrUnsupported)
-	require.Empty(t, b.Peers())
 }

@@ -1,7 +1,6 @@
 package transferengine
 
 import (
-	"errors"
 	"fmt"
 	"maps"
 	"net"
@@ -221,12 +220,7 @@ func (w *worker) connect(c *connectCall) {
 		return
 	}
 	connect := w.rail.Connect
-	if c.expect {
-		expecter, ok := w.rail.(rail.Expecter)
-		if !ok {
-			c.finish(nil, fmt.Errorf("%s cannot wait for a peer to connect: %w", w.name, errors.ErrUnsupported))
-			return
-		}
+	if expecter, ok := w.rail.(rail.Expecter); ok && c.expect {
 		connect = expecter.Expect
 	}
 	id, err := connect(w.now, c.address, w.now.Add(c.timeout))

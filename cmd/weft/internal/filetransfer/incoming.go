@@ -20,9 +20,7 @@ import (
 type incoming struct {
 	number uint64
 	entry  inbox.Entry
-	have   *inbox.Partial // what is there of it
-	from   uint64         // its first byte that comes
-	prefix hash.Hash      // of what is there
+	from   uint64 // its first byte that comes
 
 	file    File        // the storer's, and then the finisher's
 	hash    hash.Hash   // the hasher's
@@ -33,6 +31,10 @@ type incoming struct {
 	// Under the receiving's mu.
 	report   FileReport
 	answered bool
+	accepted bool // it may come; have and prefix stay as they are from then on
+
+	have   *inbox.Partial // what is there of it
+	prefix hash.Hash      // of what is there
 }
 
 // limits are what one sender may leave.
@@ -105,19 +107,25 @@ func (s *receiving) announced(m *wire.File) error {
 	if err := s.push(in); err != nil {
 		return err
 	}
+	var have *inbox.Partial
 	err := s.allow(in)
 	if err == nil {
-		in.have, err = s.receiver.Folder.Check(in.entry)
+		have, err = s.receiver.Folder.Check(in.entry)
 	}
 	if err != nil {
 		return s.answer(in, err)
 	}
 	accept := &wire.Accept{Number: in.number}
-	if in.have != nil {
-		if err := s.hashPartial(in, accept); err != nil {
-			return err
-		}
+	prefix, err := s.hashPartial(have, accept)
+	if err != nil {
+		return err
 	}
+	if prefix == nil {
+		have = nil
+	}
+	s.mu.Lock()
+	in.have, in.prefix, in.accepted = have, prefix, true
+	s.mu.Unlock()
 	return s.conn.Queue(accept)
 }
 
@@ -160,27 +168,30 @@ func (s *receiving) allowBytes(n uint64) error {
 	return nil
 }
 
-// hashPartial says what is there of a file. What cannot be read is as if it was not there.
-func (s *receiving) hashPartial(in *incoming, accept *wire.Accept) error {
-	if err := s.conn.Flush(); err != nil {
-		return err
+// hashPartial hashes what is there of a file, and says so in the message; the hash is nil if nothing is there. What cannot be
+// read is as if it was not there.
+func (s *receiving) hashPartial(have *inbox.Partial, accept *wire.Accept) (prefix hash.Hash, err error) {
+	if have == nil {
+		return nil, nil
 	}
-	defer in.have.Close()
-	in.prefix = sha256.New()
+	if err := s.conn.Flush(); err != nil {
+		return nil, err
+	}
+	defer have.Close()
+	prefix = sha256.New()
 	var n int64
-	err := s.whileWorking(func() (err error) {
-		n, err = copyHash(s.ctx, in.prefix, in.have)
+	err = s.whileWorking(func() (err error) {
+		n, err = copyHash(s.ctx, prefix, have)
 		return err
 	})
 	if s.ctx.Err() != nil {
-		return context.Cause(s.ctx)
+		return nil, context.Cause(s.ctx)
 	}
-	if err != nil || n != in.have.Size {
-		in.have = nil
-		return nil
+	if err != nil || n != have.Size {
+		return nil, nil
 	}
-	accept.Have, accept.SHA256 = uint64(n), [32]byte(in.prefix.Sum(nil))
-	return nil
+	accept.Have, accept.SHA256 = uint64(n), [32]byte(prefix.Sum(nil))
+	return prefix, nil
 }
 
 // answer answers for a file, once: it is in place, or why not.
@@ -218,8 +229,11 @@ func (s *receiving) begin(number, offset uint64) (*incoming, error) {
 		return nil, fmt.Errorf("it sends file %d, which is not awaited", number)
 	}
 	in := s.waiting[number-first]
-	if in.answered && !in.stopped.Load() {
+	switch stopped := in.stopped.Load(); {
+	case in.answered && !stopped:
 		return nil, fmt.Errorf("it sends file %d again", number)
+	case !in.accepted && !stopped:
+		return nil, fmt.Errorf("it sends file %d before that was accepted", number)
 	}
 	if offset != 0 && (in.have == nil || offset != uint64(in.have.Size)) {
 		return nil, fmt.Errorf("it sends file %d from byte %d on, which nobody asked for", number, offset)

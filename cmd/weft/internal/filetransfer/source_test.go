@@ -203,7 +203,12 @@ func TestStream(t *testing.T) {
 	}()
 	_, err = to.WriteString("first")
 	require.NoError(t, err)
-	require.Equal(t, "5 of name", <-arrived)
+	select {
+	case first := <-arrived:
+		require.Equal(t, "5 of name", first)
+	case err := <-sent:
+		require.FailNow(t, "the transfer ended before anything arrived", "%v", err)
+	}
 	select {
 	case err := <-sent:
 		require.FailNow(t, "the transfer ended while the pipe was silent", "%v", err)
