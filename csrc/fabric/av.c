@@ -64,7 +64,8 @@ int weft_fi_av_open(struct weft_fi_domain *d, uint64_t count, uint32_t rx_bits, 
     av->mask = UINT64_MAX >> rx_bits;
     int rc = WEFT_FI_CALL(fi_av_open(d->domain, &attr, &av->av, av));
     if (rc == 0 && eq != NULL) {
-        rc = weft_fi_result(fi_av_bind(av->av, weft_fi_eq_fid(eq), 0));
+        rc = weft_fi_result(
+            av->av->fid.ops->bind(&av->av->fid, weft_fi_eq_fid(eq), 0)); // fi_av_bind, which 2.x deprecates
         if (rc != 0)
             (void)WEFT_FI_CALL(fi_close(&av->av->fid));
     }
