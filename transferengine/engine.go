@@ -184,7 +184,6 @@ func (e *Engine) Connect(ctx context.Context, address Address) (*Peer, error) {
 
 // Expect is Connect for an engine that connects to this one: nothing is sent to its address before it does. Use it where a
 // firewall lets connections through in one direction, or where the address comes from somebody who could name another host's.
-// With rails that cannot wait it is Connect.
 func (e *Engine) Expect(ctx context.Context, address Address) (*Peer, error) {
 	return e.meet(ctx, address, true)
 }

@@ -220,8 +220,8 @@ func (w *worker) connect(c *connectCall) {
 		return
 	}
 	connect := w.rail.Connect
-	if expecter, ok := w.rail.(rail.Expecter); ok && c.expect {
-		connect = expecter.Expect
+	if c.expect {
+		connect = w.rail.Expect
 	}
 	id, err := connect(w.now, c.address, w.now.Add(c.timeout))
 	if err != nil {

@@ -67,9 +67,8 @@ type Rail struct {
 }
 
 var (
-	_ rail.Rail     = (*Rail)(nil)
-	_ rail.Spinner  = (*Rail)(nil)
-	_ rail.Expecter = (*Rail)(nil)
+	_ rail.Rail    = (*Rail)(nil)
+	_ rail.Spinner = (*Rail)(nil)
 )
 
 // Open implements [rail.Opener].

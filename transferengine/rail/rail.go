@@ -67,6 +67,10 @@ type Rail interface {
 	// the address then.
 	Connect(now time.Time, address []byte, deadline time.Time) (PeerID, error)
 
+	// Expect is Connect for a peer that will call: nothing is sent to its address before it does, or Connect is called. It is for
+	// firewalls that let connections through in one direction, and for addresses that are not trusted enough to be called.
+	Expect(now time.Time, address []byte, deadline time.Time) (PeerID, error)
+
 	// Disconnect gives up a peer: the peer is told where it can be, operations in flight complete with an error unless
 	// they already had completed, and PeerDown with net.ErrClosed follows. A peer that is not there is passed over.
 	Disconnect(now time.Time, peer PeerID)
@@ -101,13 +105,6 @@ type Rail interface {
 	// Close frees everything. All peers must be down, or they are cut off without their events; registrations still open
 	// make it fail with EBUSY and change nothing.
 	Close() error
-}
-
-// Expecter is a [Rail] that can leave it to a peer to connect, as where a firewall lets connections through in one direction, or
-// where the peer's address is not trusted enough to connect to it.
-type Expecter interface {
-	// Expect is Connect for a peer that will call: nothing is sent to its address before it does.
-	Expect(now time.Time, address []byte, deadline time.Time) (PeerID, error)
 }
 
 // Spinner is a [Rail] that can look for something to do at less cost than by a Turn. An engine that waits for something to

@@ -75,6 +75,36 @@ func connectsFromBothSides(w *world) {
 	require.Empty(w, a.downs)
 }
 
+// expectedPeer is waited for, by nobody, by two and by one who then calls.
+func expectedPeer(w *world) {
+	const limit = 100 * time.Millisecond
+	a, b := w.open(), w.open()
+	expect := func(within time.Duration) rail.PeerID {
+		id, err := a.rail.Expect(w.now(), b.rail.Address(), w.now().Add(within))
+		require.NoError(w, err)
+		return id
+	}
+	id := expect(limit)
+	w.until("nobody came", func() bool { return a.isDown(id) }, a, b)
+	require.ErrorIs(w, a.downs[id].Err, rail.ErrUnreachable)
+
+	id = expect(w.suite.patience())
+	require.Equal(w, id, expect(w.suite.patience()))
+	w.pass(limit, a, b)
+	require.Empty(w, b.ups, "nothing is sent")
+	require.Empty(w, a.ups)
+	atB := b.call(a.rail.Address())
+	w.until("both ends are up", func() bool { return a.isUp(id) && b.isUp(atB) }, a, b)
+	require.Equal(w, id, expect(limit), "it is connected")
+	require.NoError(w, a.do(id, a.op(rail.Write, 0, b.remote(), 0, 8), b))
+
+	c := w.open()
+	atC, err := c.rail.Expect(w.now(), a.rail.Address(), w.now().Add(w.suite.patience()))
+	require.NoError(w, err)
+	require.Equal(w, atC, c.call(a.rail.Address()))
+	w.until("who expected calls", func() bool { return c.isUp(atC) }, a, c)
+}
+
 func loopsBack(w *world) {
 	a := w.open()
 	id := a.call(a.rail.Address())

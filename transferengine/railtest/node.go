@@ -180,7 +180,7 @@ func (w *world) until(what string, met func() bool, nodes ...*node) {
 	w.Helper()
 	end, quiet := w.now().Add(w.suite.patience()), 0
 	for rounds := 0; !met(); rounds++ {
-		busy := w.round(nodes)
+		busy := w.roundBy(end.Add(1), nodes)
 		if quiet++; busy {
 			quiet = 0
 		}
@@ -196,7 +196,10 @@ func (w *world) until(what string, met func() bool, nodes ...*node) {
 }
 
 // round has every node take a turn. Under a virtual clock it tells whether anything is left to happen.
-func (w *world) round(nodes []*node) (busy bool) {
+func (w *world) round(nodes []*node) (busy bool) { return w.roundBy(w.now().Add(w.suite.patience()), nodes) }
+
+// roundBy is round for what happens by then. A virtual clock goes no further.
+func (w *world) roundBy(by time.Time, nodes []*node) (busy bool) {
 	var next time.Time
 	for _, n := range nodes {
 		did, due := n.turn()
@@ -205,7 +208,7 @@ func (w *world) round(nodes []*node) (busy bool) {
 			next = due
 		}
 	}
-	if w.suite.Virtual && !busy && next.After(w.clock) {
+	if w.suite.Virtual && !busy && next.After(w.clock) && !next.After(by) {
 		w.clock = next
 		return true
 	}
@@ -219,11 +222,11 @@ func (w *world) round(nodes []*node) (busy bool) {
 func (w *world) pass(d time.Duration, nodes ...*node) {
 	end := w.now().Add(d)
 	for w.now().Before(end) {
-		if !w.round(nodes) && w.suite.Virtual {
+		if !w.roundBy(end, nodes) && w.suite.Virtual {
 			w.clock = end
 		}
 	}
-	w.round(nodes)
+	w.roundBy(end, nodes)
 }
 
 // connect connects a to b and returns what each is to the other.

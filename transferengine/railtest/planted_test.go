@@ -29,6 +29,7 @@ type plant struct {
 	caps    func(*rail.Caps)
 	name    string
 	connect func(r *buggy, id rail.PeerID, address []byte) (rail.PeerID, error)
+	expect  func(r *buggy, now time.Time, address []byte, deadline time.Time) (rail.PeerID, error)
 	post    func(r *buggy, peer rail.PeerID, ops []rail.Op) (int, error)
 	send    func(r *buggy, peer rail.PeerID, message []byte) (bool, error)
 	leave   func(r *buggy, now time.Time, peer rail.PeerID)
@@ -100,6 +101,13 @@ func (b *buggy) Connect(now time.Time, address []byte, deadline time.Time) (rail
 		return b.plant.connect(b, id, address)
 	}
 	return id, err
+}
+
+func (b *buggy) Expect(now time.Time, address []byte, deadline time.Time) (rail.PeerID, error) {
+	if b.plant.expect != nil {
+		return b.plant.expect(b, now, address, deadline)
+	}
+	return b.Rail.Expect(now, address, deadline)
 }
 
 func (b *buggy) Disconnect(now time.Time, peer rail.PeerID) {

@@ -205,6 +205,17 @@ func connectionPlants() []plant {
 			peer: func(*buggy, rail.PeerID) rail.PeerInfo { return rail.PeerInfo{} }},
 		{clause: "connects from both sides at once", bug: "both connections come up", says: "comes up twice",
 			event: double(rail.PeerUp, 1)},
+		{clause: "a peer that is expected", bug: "it is called", says: "nobody came",
+			expect: func(r *buggy, now time.Time, address []byte, deadline time.Time) (rail.PeerID, error) {
+				return r.Connect(now, address, deadline)
+			}},
+		{clause: "a peer that is expected", bug: "who expects it twice calls it", says: "nothing is sent",
+			expect: func(r *buggy, now time.Time, address []byte, deadline time.Time) (rail.PeerID, error) {
+				if r.count++; r.count == 3 {
+					return r.Connect(now, address, deadline)
+				}
+				return r.Rail.Expect(now, address, deadline)
+			}},
 		{clause: "several peers", bug: "all immediates are the first one's", says: "who sent an immediate",
 			event: func(r *buggy, e rail.Event) []rail.Event {
 				if e.Kind == rail.PeerUp && len(r.loot) == 0 {

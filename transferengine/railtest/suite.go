@@ -84,6 +84,7 @@ func clauses() []clause {
 		{"describes itself", describesItself},
 		{"connects", connects},
 		{"connects from both sides at once", connectsFromBothSides},
+		{"a peer that is expected", expectedPeer},
 		{"several peers", severalPeers},
 		{"loops back to itself", loopsBack},
 		{"nobody answers", nobodyAnswers},

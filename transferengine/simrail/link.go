@@ -17,6 +17,7 @@ type link struct {
 	wanted  bool  // Connect was called: who called is told how it ends
 
 	deadline time.Time // of a link that is calling
+	silent   bool      // it leaves it to the peer to call
 	interval time.Duration
 
 	flights []*flight // some of them done
@@ -66,6 +67,10 @@ func (l *link) call() {
 	left := l.deadline.Sub(n.now)
 	if left <= 0 {
 		l.die(l.errGaveUp())
+		return
+	}
+	if l.silent {
+		n.push(&packet{kind: retry, to: l}, left)
 		return
 	}
 	l.shake(&packet{kind: hello, from: l, address: l.address})

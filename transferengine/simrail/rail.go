@@ -181,6 +181,16 @@ func (r *Rail) find(key, addr, base, length uint64, access rail.Access) ([]byte,
 
 // Connect implements [rail.Rail].
 func (r *Rail) Connect(now time.Time, address []byte, deadline time.Time) (rail.PeerID, error) {
+	return r.meet(now, address, deadline, false)
+}
+
+// Expect implements [rail.Rail].
+func (r *Rail) Expect(now time.Time, address []byte, deadline time.Time) (rail.PeerID, error) {
+	return r.meet(now, address, deadline, true)
+}
+
+// meet connects, or leaves it to the peer.
+func (r *Rail) meet(now time.Time, address []byte, deadline time.Time, silent bool) (rail.PeerID, error) {
 	defer r.own()()
 	r.touch(now)
 	if len(address) == 0 || len(address) > rail.MaxAddress {
@@ -194,10 +204,14 @@ func (r *Rail) Connect(now time.Time, address []byte, deadline time.Time) (rail.
 			l.deadline = deadline
 		}
 		l.wanted = true
+		if l.silent && !silent {
+			l.silent = false
+			l.call()
+		}
 		return l.id, nil
 	}
 	l := r.newLink(string(address))
-	l.wanted, l.deadline = true, deadline
+	l.wanted, l.deadline, l.silent = true, deadline, silent
 	l.call()
 	return l.id, nil
 }

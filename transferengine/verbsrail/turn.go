@@ -23,7 +23,7 @@ func (r *Rail) Connect(now time.Time, to []byte, deadline time.Time) (rail.PeerI
 	return r.handshake.Connect(now, a, deadline)
 }
 
-// Expect implements [rail.Expecter].
+// Expect implements [rail.Rail].
 func (r *Rail) Expect(now time.Time, from []byte, deadline time.Time) (rail.PeerID, error) {
 	r.touch(now)
 	a, err := parseAddress(from)

@@ -100,9 +100,7 @@ func (m *Machine[A, H]) Ignored() uint64 { return m.ignored.Load() }
 // Connect starts, or joins, a connection to a rail, until the deadline. Effects.Up or Effects.Down follows, unless it is up.
 func (m *Machine[A, H]) Connect(now time.Time, to A, deadline time.Time) (rail.PeerID, error) {
 	if e := m.ends[to]; e != nil {
-		if !e.wanted || deadline.After(e.deadline) {
-			e.wanted, e.deadline = true, deadline
-		}
+		e.join(deadline)
 		e.silent = false
 		return e.id, nil
 	}
@@ -120,8 +118,9 @@ func (m *Machine[A, H]) Connect(now time.Time, to A, deadline time.Time) (rail.P
 
 // Expect is Connect for a peer that will call: nothing is said to it before it does.
 func (m *Machine[A, H]) Expect(now time.Time, to A, deadline time.Time) (rail.PeerID, error) {
-	if m.ends[to] != nil {
-		return m.Connect(now, to, deadline)
+	if e := m.ends[to]; e != nil {
+		e.join(deadline)
+		return e.id, nil
 	}
 	e, err := m.add(now, to, deadline)
 	if err != nil {
@@ -129,6 +128,13 @@ func (m *Machine[A, H]) Expect(now time.Time, to A, deadline time.Time) (rail.Pe
 	}
 	e.wanted, e.silent = true, true
 	return e.id, nil
+}
+
+// join has one more caller wait for how it ends, until the deadline.
+func (e *end[A, H]) join(deadline time.Time) {
+	if !e.wanted || deadline.After(e.deadline) {
+		e.wanted, e.deadline = true, deadline
+	}
 }
 
 // Forget removes a peer that the caller gives up, or has lost.

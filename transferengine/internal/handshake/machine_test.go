@@ -461,6 +461,8 @@ func TestExpect(t *testing.T) {
 		require.ErrorIs(t, shy.downs[id], rail.ErrUnreachable)
 
 		expect()
+		n.run(100 * time.Millisecond)
+		require.Equal(t, expect(), expect(), "who waits for it twice is as silent")
 		n.run(500 * time.Millisecond)
 		require.Zero(t, n.tried)
 		b.connect(n.now, shy, time.Second)

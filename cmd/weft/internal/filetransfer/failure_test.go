@@ -118,8 +118,8 @@ func TestNoProgress(t *testing.T) {
 	require.ErrorContains(t, end.result(), "nothing came from it for 1s")
 }
 
-// greet is a sender that got as far as being welcome.
-func greet(t *testing.T, end *receiverEnd, name string) *wire.Conn {
+// greet is a sender that got as far as being welcome, and connected.
+func greet(t *testing.T, end *receiverEnd, name string) (*wire.Conn, *transferengine.Peer) {
 	t.Helper()
 	engine := openEngine(t, end.network, name)
 	memory, err := mem.Map(1)
@@ -134,8 +134,13 @@ func greet(t *testing.T, end *receiverEnd, name string) *wire.Conn {
 	t.Cleanup(func() { _ = conn.Close() })
 	introduce(t, conn)
 	require.NoError(t, conn.Send(request(t, engine, region)))
-	require.IsType(t, &wire.Welcome{}, afterWaiting(t, conn))
-	return conn
+	welcome := afterWaiting(t, conn)
+	require.IsType(t, &wire.Welcome{}, welcome)
+	var receiver transferengine.Address
+	require.NoError(t, receiver.UnmarshalBinary(welcome.(*wire.Welcome).Engine))
+	peer, err := engine.Connect(rdmatest.Context(t, patience), receiver)
+	require.NoError(t, err)
+	return conn, peer
 }
 
 // afterWaiting is the next message that is not about a place in line.
@@ -196,7 +201,7 @@ func TestUnexpectedMessages(t *testing.T) {
 		{[]wire.Message{&wire.File{Name: "a", Size: wire.MaxSize}}, "nothing came from it for 1s"},
 		{nil, "nothing came from it for 1s"},
 	} {
-		conn := greet(t, end, fmt.Sprintf("sender %d", i))
+		conn, _ := greet(t, end, fmt.Sprintf("sender %d", i))
 		for _, m := range c.messages {
 			require.NoError(t, conn.Queue(m))
 		}

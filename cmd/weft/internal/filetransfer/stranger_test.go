@@ -15,6 +15,7 @@ import (
 	"github.com/weftrdma/weft/cmd/weft/internal/wire"
 	"github.com/weftrdma/weft/internal/rdmatest"
 	"github.com/weftrdma/weft/transferengine"
+	"github.com/weftrdma/weft/transferengine/rail"
 	"github.com/weftrdma/weft/transferengine/simrail"
 )
 
@@ -53,7 +54,7 @@ func TestClosedBeforeAnAnswer(t *testing.T) {
 func TestSendersWaitInLine(t *testing.T) {
 	r := &filetransfer.Receiver{Window: window, Seats: 1}
 	end := receive(t, newNetwork(t, simrail.Script{}), r)
-	seated := greet(t, end, "seated")
+	seated, _ := greet(t, end, "seated")
 	require.Len(t, r.Hosts(), 1)
 	places := make(chan int, 10)
 	s := filetransfer.Sender{Engine: openEngine(t, end.network, "waits"), Waiting: func(place int) { places <- place }}
@@ -83,10 +84,15 @@ func TestSendersWaitInLine(t *testing.T) {
 func TestPeerKeepsNothingAfterItsTransfer(t *testing.T) {
 	r := &filetransfer.Receiver{Window: window, Once: true}
 	end := receive(t, newNetwork(t, simrail.Script{}), r)
-	conn := greet(t, end, "sender")
-	require.Len(t, r.Engine.Peers(), 1)
+	conn, receiver := greet(t, end, "sender")
 	require.NoError(t, conn.Send(&wire.End{}))
 	require.NoError(t, end.result())
+	select {
+	case <-receiver.Done():
+		require.ErrorIs(t, receiver.Err(), rail.ErrPeerClosed)
+	case <-rdmatest.Context(t, patience).Done():
+		require.Fail(t, "the sender is a peer of the receiver's")
+	}
 	require.Empty(t, r.Engine.Peers())
 }
 
@@ -134,7 +140,7 @@ func TestSeatsThatAreNotUsed(t *testing.T) {
 		Timeouts: filetransfer.Timeouts{Handshake: time.Second, Greeting: patience}})
 	aborts := make(chan string, 2)
 	for _, name := range []string{"hog 1", "hog 2"} {
-		hog := greet(t, end, name)
+		hog, _ := greet(t, end, name)
 		require.NoError(t, hog.Send(&wire.File{Name: name, Size: 10})) // it has said something, and sends nothing
 		go func() {
 			for {
