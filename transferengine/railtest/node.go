@@ -196,7 +196,9 @@ func (w *world) until(what string, met func() bool, nodes ...*node) {
 }
 
 // round has every node take a turn. Under a virtual clock it tells whether anything is left to happen.
-func (w *world) round(nodes []*node) (busy bool) { return w.roundBy(w.now().Add(w.suite.patience()), nodes) }
+func (w *world) round(nodes []*node) (busy bool) {
+	return w.roundBy(w.now().Add(w.suite.patience()), nodes)
+}
 
 // roundBy is round for what happens by then. A virtual clock goes no further.
 func (w *world) roundBy(by time.Time, nodes []*node) (busy bool) {
