@@ -207,15 +207,11 @@ func (m *Machine[A, H]) hello(now time.Time, h *Hello[A, H]) {
 		m.again(now, e, h)
 	case h.Attempt <= e.remote.Attempt:
 		m.ignored.Add(1)
-	case e.state == up:
+	default:
 		// A later attempt: the peer has given up the half that ours is connected to, or somebody else says so in its name. Ask that
-		// half, at its own address: the peer answers that it is stale, if it is.
+		// half, at its own address: the peer answers that it is stale, if it is. A half that is not up yet is asked too, since the
+		// peer's may be.
 		m.tell(now, e, true)
-	case !e.wanted: // likewise, and nothing is lost with a connection that is not up
-		m.drop(e, fmt.Errorf("%w: %v gave up the connection and began another", rail.ErrPeerGone, e.to))
-		m.hello(now, h)
-	case m.restart(now, e):
-		m.hello(now, h)
 	}
 }
 
@@ -338,15 +334,12 @@ func (m *Machine[A, H]) add(now time.Time, to A, deadline time.Time) (*end[A, H]
 	return e, nil
 }
 
-// restart gives an end that is not up another half, under the same id, and lets it call again. It returns false if that
-// was not possible and the end is gone.
-func (m *Machine[A, H]) restart(now time.Time, e *end[A, H]) bool {
+// restart gives an end that is not up another half, under the same id, and lets it call again; if that is not possible the end is gone.
+func (m *Machine[A, H]) restart(now time.Time, e *end[A, H]) {
 	m.cfg.Effects.Abandon(e.id)
 	if err := m.renew(now, e); err != nil {
 		m.drop(e, err)
-		return false
 	}
-	return true
 }
 
 // renew makes a half for an end, and calls at the next turn.
