@@ -135,7 +135,7 @@ func (r railEffects) Send(to address, message []byte) (bool, error) {
 		return false, err
 	}
 	defer r.part(endpoint)
-	i, b, ok := r.mailbox.buffer()
+	i, b, ok := r.mailbox.buffer(endpoint)
 	if !ok {
 		return false, nil
 	}

@@ -51,3 +51,16 @@ func (r *Rail) Exhaust() (release func()) {
 	r.mailbox.free = nil
 	return func() { r.mailbox.free = append(r.mailbox.free, free...) }
 }
+
+// HelloOf is a hello to the rail in the name of an endpoint that wants an answer.
+func (r *Rail) HelloOf(endpoint []byte) []byte {
+	return wire.AppendHello(nil, &hello{From: address{provider: r.self.provider, name: string(endpoint), key: 1}, To: r.self.key,
+		Nonce: 1, Attempt: 1, AckWanted: true,
+		Half: half{tag: 1, secret: secret{1}, immediates: 1, messages: 1, message: rail.MinSend}})
+}
+
+// HelloArrived gives the rail a hello as if it had just come.
+func (r *Rail) HelloArrived(message []byte) { r.handshake.Handle(r.now, message, nil) }
+
+// Calling tells whether the rail makes a connection.
+func (r *Rail) Calling() bool { return r.handshake.Calling() }

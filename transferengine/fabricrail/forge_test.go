@@ -141,3 +141,34 @@ func TestImmediateNeedsAKey(t *testing.T) {
 		require.Empty(t, b.events)
 	}
 }
+
+// TestPeerThatDoesNotListen asks and asks, and reads no answer: the rail goes on to talk to others.
+func TestPeerThatDoesNotListen(t *testing.T) {
+	rdmatest.Require(t, rdmatest.Fabric)
+	a, b := open(t, local(), 1), open(t, local(), 2)
+	o := openOutsider(t, b)
+	name, err := o.ep.Name()
+	require.NoError(t, err)
+	hello := b.fabric().HelloOf(name)
+	copy(o.own, hello)
+	ctx := rdmatest.Context(t, patience)
+	all := b.fabric().FreeSends()
+	send := func() error {
+		_, err := o.ep.Send([]fabric.Op{{ID: 1, Peer: o.peer, NumSeg: 1}}, []fabric.Seg{o.mr.Seg(0, uint64(len(hello)))})
+		return err
+	}
+	for send() != nil || !b.fabric().Calling() { // the connection that the answers go by
+		b.turn()
+		require.NoError(t, ctx.Err())
+	}
+	for more := 1000; more > 0; { // after the sockets' own buffers are full
+		b.fabric().HelloArrived(hello)
+		b.turn()
+		if b.fabric().FreeSends() < all {
+			more--
+		}
+		require.Greater(t, b.fabric().FreeSends(), all/2)
+		require.NoError(t, ctx.Err())
+	}
+	a.connect(b)
+}

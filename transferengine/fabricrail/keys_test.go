@@ -73,7 +73,7 @@ func openOutsider(t *testing.T, to *end) *outsider {
 	av, err := d.OpenAV(fabric.AVConfig{})
 	require.NoError(t, err)
 	closers = append(closers, av)
-	o := &outsider{t: t, own: make([]byte, 64)}
+	o := &outsider{t: t, own: make([]byte, 256)}
 	o.cq, err = d.OpenCQ(fabric.CQConfig{})
 	require.NoError(t, err)
 	closers = append(closers, o.cq)
@@ -134,7 +134,7 @@ func TestRightsHoldForOutsiders(t *testing.T) {
 				require.Equal(t, memory, o.own[:8])
 			} else {
 				require.Error(t, err)
-				require.Equal(t, make([]byte, 64), o.own, "what may not be read was read")
+				require.Equal(t, make([]byte, len(o.own)), o.own, "what may not be read was read")
 			}
 			o = openOutsider(t, b) // the refusal has cost the other its connection
 			op.Flags = fabric.FlagDeliveryComplete

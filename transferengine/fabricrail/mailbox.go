@@ -15,6 +15,9 @@ const messageSize = 640
 const (
 	messageRecvs = 256
 	messageSends = 512
+	// sendsPerPeer is how many of the sends one endpoint can take. One that does not listen completes none, and hellos in its name are
+	// answered: it would take them all, and nobody else would be told anything.
+	sendsPerPeer = ownPerPeer / 2
 )
 
 // mailbox is the buffers of messages: receives, then sends.
@@ -72,9 +75,9 @@ func (m *mailbox) received(i uint32, length uint64) []byte {
 	return m.memory.Bytes()[i*messageSize:][:min(length, messageSize)]
 }
 
-// buffer returns a free buffer, or false.
-func (m *mailbox) buffer() (i uint32, b []byte, ok bool) {
-	if len(m.free) == 0 {
+// buffer returns a free buffer for a message to an endpoint, or false.
+func (m *mailbox) buffer(to *remote) (i uint32, b []byte, ok bool) {
+	if len(m.free) == 0 || to.sends >= sendsPerPeer {
 		return 0, nil, false
 	}
 	i = m.free[len(m.free)-1]

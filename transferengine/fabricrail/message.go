@@ -28,7 +28,7 @@ func (r *Rail) Send(peer rail.PeerID, message []byte) (sent bool, err error) {
 
 // say sends a control message if there is room for it, and tells the peer with it what it may send.
 func (r *Rail) say(c *conn, kind controlKind, value uint64, data []byte) bool {
-	i, b, ok := r.mailbox.buffer()
+	i, b, ok := r.mailbox.buffer(c.remote)
 	if !ok {
 		return false
 	}
