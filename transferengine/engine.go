@@ -230,9 +230,11 @@ func (e *Engine) Disconnect(peer *Peer) error {
 	if !e.worker.owns(peer) {
 		return fail(fmt.Errorf("it is a peer of another engine: %w", syscall.EINVAL))
 	}
-	if err := e.submit(submission{disconnect: peer}); err != nil {
-		return fail(err)
+	if !e.worker.unwanted.Push(peer) {
+		return fail(e.queueIsFull())
 	}
+	e.worker.queue.Push(submission{}) // ends a look at the rail, see progress.step
+	e.progress.poke()
 	return nil
 }
 
@@ -242,11 +244,15 @@ func (e *Engine) submit(s submission) error {
 		return nil
 	}
 	if !e.worker.queue.Push(s) {
-		e.stats.queueFull.Add(1)
-		return fmt.Errorf("%w: %d requests wait in it (Config.QueueDepth)", ErrQueueFull, e.worker.queue.Cap())
+		return e.queueIsFull()
 	}
 	e.progress.poke()
 	return nil
+}
+
+func (e *Engine) queueIsFull() error {
+	e.stats.queueFull.Add(1)
+	return fmt.Errorf("%w: %d requests wait in it (Config.QueueDepth)", ErrQueueFull, e.worker.queue.Cap())
 }
 
 // Peers returns the peers that are connected, whichever side asked for it, in the order in which they came.

@@ -16,7 +16,16 @@ func (e *Engine) TurnUndriven(now time.Time) (did int, next time.Time) { return 
 
 // StartConnect queues a Connect; the result is nil until it has ended.
 func (e *Engine) StartConnect(address Address) (ended func() (*Peer, bool, error), err error) {
-	call, err := e.startConnect(context.Background(), address, false)
+	return e.startMeeting(address, false)
+}
+
+// StartExpect queues an Expect.
+func (e *Engine) StartExpect(address Address) (ended func() (*Peer, bool, error), err error) {
+	return e.startMeeting(address, true)
+}
+
+func (e *Engine) startMeeting(address Address, expect bool) (ended func() (*Peer, bool, error), err error) {
+	call, err := e.startConnect(context.Background(), address, expect)
 	return func() (*Peer, bool, error) { return call.peer, call.done.Load(), call.err }, err
 }
 

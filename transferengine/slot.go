@@ -1,6 +1,9 @@
 package transferengine
 
 import (
+	"errors"
+	"fmt"
+	"net"
 	"sync/atomic"
 
 	"github.com/weftrdma/weft/transferengine/rail"
@@ -78,6 +81,7 @@ func (w *worker) postTo(p *path) (did int) {
 	var err error
 	if n > 0 {
 		accepted, err = w.rail.Post(p.id, w.batch[:n])
+		err = w.because(p, err)
 		w.account(w.batch[:accepted])
 	}
 	p.blocked = err == nil && (accepted < n || n == 0 && !w.creditFor(p))
@@ -173,9 +177,22 @@ func (w *worker) completed(token uint64, err error) {
 	s.path.outstanding--
 	w.outstanding--
 	if s.err == nil {
-		s.err = err
+		s.err = w.because(s.path, err)
 	}
 	w.advance(s)
+}
+
+// because adds the cause to the error of an operation on a path that Disconnect or Close gave up: the rail says only that it came
+// back, or that the peer is not up.
+func (w *worker) because(p *path, err error) error {
+	switch {
+	case err == nil:
+	case w.closing:
+		return fmt.Errorf("%w (%w)", closedError{}, err)
+	case errors.Is(p.reason, net.ErrClosed):
+		return fmt.Errorf("%w (%w)", p.reason, err)
+	}
+	return err
 }
 
 // finish ends what a transfer had to do with one peer, and frees its slot.

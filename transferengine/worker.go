@@ -24,6 +24,7 @@ type worker struct {
 	caps     rail.Caps
 	name     string
 	queue    *ring.MPSC[submission]
+	unwanted *ring.MPSC[*Peer] // of Disconnect: waits for no slot, and so not in the queue
 	counters *counterTable
 	peers    *peerTable
 	stats    *counts
@@ -47,11 +48,10 @@ type worker struct {
 	events      []rail.Event
 }
 
-// submission is what waits in the queue: one of the three.
+// submission is what waits in the queue: one of the two, or nothing, which says that there are unwanted peers.
 type submission struct {
-	transfer   *Transfer
-	connect    *connectCall
-	disconnect *Peer
+	transfer *Transfer
+	connect  *connectCall
 }
 
 // path is a rail's connection to a peer.
@@ -75,7 +75,7 @@ func newWorker(e *Engine) *worker {
 	w := &worker{
 		rail: e.rail, caps: caps, name: e.rail.Name(),
 		maxOperations: e.config.MaxOperations, maxPeerOperations: e.config.MaxPeerOperations,
-		queue: ring.New[submission](e.config.QueueDepth), counters: e.counters, peers: e.peers, stats: e.stats,
+		queue: ring.New[submission](e.config.QueueDepth), unwanted: ring.New[*Peer](e.config.QueueDepth), counters: e.counters, peers: e.peers, stats: e.stats,
 		slots:  make([]slot, e.config.MaxTransfers),
 		free:   make([]uint32, 0, e.config.MaxTransfers),
 		paths:  make(map[rail.PeerID]*path),
@@ -116,8 +116,11 @@ func (w *worker) Turn(now time.Time) (did int, next time.Time) {
 
 // idle tells whether the worker has nothing to do until the rail reports something, and the rail nothing to do for it.
 func (w *worker) idle() bool {
-	return w.outstanding == 0 && len(w.ready) == 0 && w.partial == nil && w.queue.Len() == 0 && len(w.free) > 0
+	return w.outstanding == 0 && len(w.ready) == 0 && w.partial == nil && w.queued() == 0 && len(w.free) > 0
 }
+
+// queued is how much waits for the worker.
+func (w *worker) queued() int { return w.queue.Len() + w.unwanted.Len() }
 
 // launch begins a transfer and posts what can be posted of it. If something was begun a turn is due within that time.
 func (w *worker) launch(now time.Time, t *Transfer) (within time.Duration, begun bool) {
@@ -128,7 +131,9 @@ func (w *worker) launch(now time.Time, t *Transfer) (within time.Duration, begun
 }
 
 // pending tells whether a turn would find something to do besides what the rail reports.
-func (w *worker) pending() bool { return len(w.free) > 0 && (w.queue.Len() > 0 || w.partial != nil) }
+func (w *worker) pending() bool {
+	return w.unwanted.Len() > 0 || len(w.free) > 0 && (w.queue.Len() > 0 || w.partial != nil)
+}
 
 // unfinished tells whether the last turn left something to post that no event has to come for.
 func (w *worker) unfinished() bool {
@@ -144,17 +149,29 @@ func (w *worker) unfinished() bool {
 func (w *worker) underWay() int { return len(w.slots) - len(w.free) }
 
 // drained tells whether no request is under way, given that none is added any more.
-func (w *worker) drained() bool { return w.underWay() == 0 && w.queue.Len() == 0 && w.partial == nil }
+func (w *worker) drained() bool { return w.underWay() == 0 && w.queued() == 0 && w.partial == nil }
 
 // alone tells whether no peer is left either.
 func (w *worker) alone() bool { return w.drained() && len(w.paths) == 0 }
 
-// admit takes submissions from the queue, at most one lap of it.
+// admit takes submissions from the queue, at most one lap of it. Peers are given up whether or not there are slots, which a peer
+// that answers nothing may have taken.
 func (w *worker) admit() (did int) {
+	for range w.unwanted.Cap() {
+		peer, ok := w.unwanted.Pop()
+		if !ok {
+			break
+		}
+		did++
+		w.disconnect(peer.path)
+	}
 	if w.partial != nil {
 		w.begin(w.partial)
 	}
-	for did < w.queue.Cap() && len(w.free) > 0 {
+	for range w.queue.Cap() {
+		if len(w.free) == 0 {
+			break
+		}
 		s, ok := w.queue.Pop()
 		if !ok {
 			break
@@ -163,9 +180,7 @@ func (w *worker) admit() (did int) {
 		switch {
 		case s.connect != nil:
 			w.connect(s.connect)
-		case s.disconnect != nil:
-			w.disconnect(s.disconnect.path)
-		default:
+		case s.transfer != nil:
 			w.begin(s.transfer)
 		}
 	}
