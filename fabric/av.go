@@ -94,7 +94,7 @@ func (av *AV) close() error {
 		return life.Refused(err)
 	}
 	if av.eq != nil {
-		av.eq.forget(av.raw, av)
+		av.eq.forgetAV(av)
 	}
 	return nil
 }
@@ -120,7 +120,12 @@ func (av *AV) InsertLater(context uint64, address []byte) error {
 	if av.domain.told.AddrFormat == AddrString {
 		address = append(address[:len(address):len(address)], 0)
 	}
-	return cInsertLater(av.ptr, address, context)
+	av.eq.insertion(av, 1)
+	err := cInsertLater(av.ptr, address, context)
+	if err != nil {
+		av.eq.insertion(av, -1)
+	}
+	return err
 }
 
 // inserted is what an event of the address vector is about: the context of an insertion, and where the event says that it has ended
@@ -179,7 +184,8 @@ func (e *InsertError) Unwrap() []error {
 
 // Insert adds peers, by the addresses that their endpoints' Name gives, and returns what to call them by, in one crossing.
 // Where some are refused, for want of room or because they are none, the rest are in; the error is an *[InsertError], and
-// theirs is AddrUnspec.
+// theirs is AddrUnspec. An address that is in already has the Addr that it had, and is one peer: Remove takes it out once for all who
+// have inserted it.
 //
 // On a transport that keeps no order (EFA) a target needs its initiators in here too, before they write.
 //

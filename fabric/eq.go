@@ -25,6 +25,10 @@ type EQ struct {
 
 	mu    sync.Mutex
 	known map[unsafe.Pointer]any // whom events are about, by its struct fid
+	// How many insertions into address vectors have ends that nobody has read: of those that are open, and by their struct fid of
+	// those that are closed. Another one may have that by now; its events come later.
+	begun map[*AV]int
+	late  map[unsafe.Pointer]int
 }
 
 // EQConfig says how to make an event queue.
@@ -46,7 +50,7 @@ func (f *Fabric) OpenEQ(cfg EQConfig) (*EQ, error) {
 	if cfg.Depth < 0 || cfg.Wait != WaitNone && cfg.Wait != WaitUnspec && cfg.Wait != WaitFD {
 		return nil, invalid("open event queue: Depth %d is negative, or wait object %d unknown", cfg.Depth, cfg.Wait)
 	}
-	eq := &EQ{fabric: f, wait: cfg.Wait, known: map[unsafe.Pointer]any{}}
+	eq := &EQ{fabric: f, wait: cfg.Wait, known: map[unsafe.Pointer]any{}, begun: map[*AV]int{}, late: map[unsafe.Pointer]int{}}
 	var fd int
 	var err error
 	if eq.ptr, fd, err = cOpenEQ(f.ptr, cfg); err != nil {
@@ -96,6 +100,45 @@ func (eq *EQ) forget(raw unsafe.Pointer, object any) {
 	if eq.known[raw] == object {
 		delete(eq.known, raw)
 	}
+}
+
+// insertion notes that n more insertions into an address vector have begun.
+func (eq *EQ) insertion(av *AV, n int) {
+	eq.mu.Lock()
+	defer eq.mu.Unlock()
+	eq.begun[av] += n
+}
+
+// forgetAV is forget for an address vector.
+func (eq *EQ) forgetAV(av *AV) {
+	eq.forget(av.raw, av)
+	eq.mu.Lock()
+	defer eq.mu.Unlock()
+	if n := eq.begun[av]; n > 0 {
+		eq.late[av.raw] += n
+	}
+	delete(eq.begun, av)
+}
+
+// about is what an event is about, nil for an object that is not open.
+func (eq *EQ) about(raw *rawEvent) any {
+	eq.mu.Lock()
+	defer eq.mu.Unlock()
+	fid, ended := cObject(raw.object), raw.err == 0 // an insertion; its error comes before its end
+	if eq.late[fid] > 0 {
+		if ended {
+			eq.late[fid]--
+		}
+		if eq.late[fid] == 0 {
+			delete(eq.late, fid)
+		}
+		return nil
+	}
+	about := eq.known[fid]
+	if av, ok := about.(*AV); ok && ended {
+		eq.begun[av]--
+	}
+	return about
 }
 
 // EventType is what happened.
@@ -190,9 +233,7 @@ func (eq *EQ) take(call func(*rawEvent) error) (*Event, error) {
 }
 
 func (eq *EQ) export(raw *rawEvent) (*Event, error) {
-	eq.mu.Lock()
-	about := eq.known[cObject(raw.object)]
-	eq.mu.Unlock()
+	about := eq.about(raw)
 	endpoint, _ := about.(*Endpoint)
 	listener, _ := about.(*Listener)
 	av, _ := about.(*AV)
