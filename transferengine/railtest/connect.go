@@ -88,9 +88,9 @@ func expectedPeer(w *world) {
 	w.until("nobody came", func() bool { return a.isDown(id) }, a, b)
 	require.ErrorIs(w, a.downs[id].Err, rail.ErrUnreachable)
 
-	id = expect(w.suite.patience())
-	require.Equal(w, id, expect(w.suite.patience()))
-	w.pass(limit, a, b)
+	id = expect(limit)
+	require.Equal(w, id, expect(w.suite.patience()), "it is expected until the later time")
+	w.pass(2*limit, a, b)
 	require.Empty(w, b.ups, "nothing is sent")
 	require.Empty(w, a.ups)
 	atB := b.call(a.rail.Address())
