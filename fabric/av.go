@@ -107,6 +107,7 @@ func (av *AV) close() error {
 //
 //	int fi_av_insert(struct fid_av *av, const void *addr, size_t count, fi_addr_t *fi_addr, uint64_t flags, void *context)
 func (av *AV) InsertLater(context uint64, address []byte) error {
+	av.domain.use()
 	if err := av.life.Enter(); err != nil {
 		return err
 	}
@@ -266,6 +267,7 @@ func (i *Info) checkAddress(op string, address []byte) error {
 //	int fi_av_insertsvc(struct fid_av *av, const char *node, const char *service, fi_addr_t *fi_addr, uint64_t flags,
 //		void *context)
 func (av *AV) InsertService(node, service string) (Addr, error) {
+	av.domain.use()
 	if err := av.life.Enter(); err != nil {
 		return AddrUnspec, err
 	}
@@ -288,6 +290,7 @@ func (av *AV) InsertService(node, service string) (Addr, error) {
 //	int fi_av_insertsym(struct fid_av *av, const char *node, size_t nodecnt, const char *service, size_t svccnt,
 //		fi_addr_t *fi_addr, uint64_t flags, void *context)
 func (av *AV) InsertSymmetric(node string, nodes int, service string, services int) ([]Addr, error) {
+	av.domain.use()
 	if err := av.life.Enter(); err != nil {
 		return nil, err
 	}
@@ -330,6 +333,7 @@ func (av *AV) Remove(peers ...Addr) error {
 //
 //	int fi_av_lookup(struct fid_av *av, fi_addr_t fi_addr, void *addr, size_t *addrlen)
 func (av *AV) Lookup(peer Addr) ([]byte, error) {
+	av.domain.use()
 	if err := av.life.Enter(); err != nil {
 		return nil, err
 	}

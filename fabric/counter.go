@@ -72,6 +72,7 @@ func (c *Counter) Read() (uint64, error) { return c.read(cReadCounter) }
 func (c *Counter) ReadErrors() (uint64, error) { return c.read(cReadCounterErrors) }
 
 func (c *Counter) read(call func(unsafe.Pointer) uint64) (uint64, error) {
+	c.domain.use()
 	if err := c.life.Enter(); err != nil {
 		return 0, err
 	}
@@ -108,6 +109,7 @@ func (c *Counter) Set(value uint64) error { return c.change(cSetCounter, value) 
 func (c *Counter) SetErrors(value uint64) error { return c.change(cSetCounterErrors, value) }
 
 func (c *Counter) change(call func(unsafe.Pointer, uint64) error, value uint64) error {
+	c.domain.use()
 	if err := c.life.Enter(); err != nil {
 		return err
 	}
@@ -134,6 +136,7 @@ func (c *Counter) Wait(ctx context.Context, threshold uint64) error {
 }
 
 func (c *Counter) reached(threshold uint64) (bool, error) {
+	c.domain.use()
 	if err := c.life.Enter(); err != nil {
 		return false, err
 	}

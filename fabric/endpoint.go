@@ -339,6 +339,7 @@ func (ep *Endpoint) Name() ([]byte, error) {
 //
 //	ssize_t fi_cancel(fid_t fid, void *context)
 func (ep *Endpoint) Cancel(id uint64) error {
+	ep.use()
 	if err := ep.life.Enter(); err != nil {
 		return err
 	}

@@ -163,6 +163,7 @@ func (d *Domain) register(mr *MR, cfg MRConfig, reg func(*mrAttr) error) (*MR, e
 }
 
 func (d *Domain) open(mr *MR, cfg MRConfig, reg func(*mrAttr) error) error {
+	d.use()
 	if err := d.life.Enter(); err != nil {
 		return err
 	}
@@ -228,7 +229,10 @@ func (mr *MR) unpin() {
 }
 
 // Close deregisters the memory. No operation that uses it may be under way, here or at a peer.
-func (mr *MR) Close() error { return mr.life.Close() }
+func (mr *MR) Close() error {
+	mr.domain.use()
+	return mr.life.Close()
+}
 
 // Addr is the address by which peers reach the region's first byte: its own with MRVirtAddr, 0 without.
 func (mr *MR) Addr() uint64 {

@@ -28,7 +28,8 @@ func playTogether(args []string) int {
 func together(what string) error {
 	p := process{hints: func(h *fabric.Hints) {
 		h.Threading = map[string]fabric.Threading{"domain": fabric.ThreadDomain, "completion": fabric.ThreadCompletion,
-			"apart": fabric.ThreadCompletion}[what]
+			"apart": fabric.ThreadCompletion, "memory": fabric.ThreadDomain, "counter": fabric.ThreadDomain,
+			"vector": fabric.ThreadDomain, "cancel": fabric.ThreadDomain}[what]
 	}}
 	if err := p.open("shm"); err != nil {
 		return err
@@ -50,12 +51,21 @@ func together(what string) error {
 		return err
 	}
 	p.closers = append(p.closers, second)
+	counter, err := p.domain.OpenCounter(fabric.CounterConfig{})
+	if err != nil {
+		return err
+	}
+	p.closers = append(p.closers, counter)
 	post := func() { _, _ = p.ep.Send(nil, nil) }
 	uses := map[string][2]func(){
 		"safe":       {post, func() { _, _ = p.cq.Poll(nil) }},
 		"domain":     {post, func() { _, _ = second.Poll(nil) }},
 		"completion": {post, func() { _, _ = p.cq.Poll(nil) }},
 		"apart":      {post, func() { _, _ = second.Poll(nil) }}, // ThreadCompletion lets goroutines use queues of their own
+		"memory":     {post, func() { _, _ = p.domain.RegMR(nil, fabric.MRConfig{}) }},
+		"counter":    {post, func() { _, _ = counter.Read() }},
+		"vector":     {post, func() { _, _ = p.av.Lookup(0) }},
+		"cancel":     {post, func() { _ = p.ep.Cancel(1) }},
 		"template":   {func() { _, _ = template.Post(nil) }, func() { _, _ = template.Post(nil) }},
 	}[what]
 	done := make(chan struct{}, len(uses))
@@ -74,7 +84,8 @@ func together(what string) error {
 // TestRaceDetectorNoticesWhatIsNotConcurrent, though it happens in C.
 func TestRaceDetectorNoticesWhatIsNotConcurrent(t *testing.T) {
 	rdmatest.Require(t, rdmatest.Fabric)
-	for what, noticed := range map[string]bool{"safe": false, "apart": false, "domain": true, "completion": true, "template": true} {
+	for what, noticed := range map[string]bool{"safe": false, "apart": false, "domain": true, "completion": true, "template": true,
+		"memory": true, "counter": true, "vector": true, "cancel": true} {
 		t.Run(what, func(t *testing.T) {
 			c := rdmatest.StartChild(t, "together", what)
 			err := c.Wait(patience)
