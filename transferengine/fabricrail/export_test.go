@@ -1,6 +1,9 @@
 package fabricrail
 
-import "github.com/weftrdma/weft/transferengine/rail"
+import (
+	"github.com/weftrdma/weft/fabric"
+	"github.com/weftrdma/weft/transferengine/rail"
+)
 
 // Control is a control message for the connection of a peer: without its secret, or with it.
 func (r *Rail) Control(peer rail.PeerID, kind byte, value uint64, genuine bool) []byte {
@@ -64,3 +67,9 @@ func (r *Rail) HelloArrived(message []byte) { r.handshake.Handle(r.now, message,
 
 // Calling tells whether the rail makes a connection.
 func (r *Rail) Calling() bool { return r.handshake.Calling() }
+
+// CheckInfo says why a provider that offers this cannot be a rail. It carries data beside a write as CQDataSize says.
+func CheckInfo(info fabric.Info) error {
+	r := &Rail{traits: traits{tagged: info.CQDataSize >= 8}}
+	return r.describe(&info)
+}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net"
 	"runtime"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -213,4 +214,39 @@ func TestAnAddressThatCannotBeHadIsNamed(t *testing.T) {
 	_, err = fabricrail.Config{Provider: "tcp", Node: "127.0.0.1", Service: port}.Open(rail.Incarnation{})
 	require.ErrorIs(t, err, syscall.EADDRINUSE)
 	require.ErrorContains(t, err, "Config.Service "+port+" is taken on 127.0.0.1")
+}
+
+// TestWhatAProviderLacksIsNamed: keys that can be guessed are refused, too.
+func TestWhatAProviderLacksIsNamed(t *testing.T) {
+	sound := fabric.Info{Provider: "tcp", CQDataSize: 8, MRKeySize: 8, MaxMsgSize: 1 << 30}
+	require.NoError(t, fabricrail.CheckInfo(sound))
+	for text, change := range map[string]func(*fabric.Info){
+		"carries 2 bytes of data with a write, an immediate has 4": func(i *fabric.Info) { i.CQDataSize = 2 },
+		"and does not tell who wrote":                              func(i *fabric.Info) { i.CQDataSize = 4 },
+		"keys of 4 bytes, which can be guessed":                    func(i *fabric.Info) { i.MRKeySize = 4 },
+		"takes messages of 64 bytes":                               func(i *fabric.Info) { i.MaxMsgSize = 64 },
+	} {
+		info := sound
+		change(&info)
+		require.ErrorContains(t, fabricrail.CheckInfo(info), text)
+	}
+	sound.MRKeySize, sound.MRMode = 4, fabric.MRProvKey // the provider's own choice
+	require.NoError(t, fabricrail.CheckInfo(sound))
+}
+
+// TestOnlyCalled: a rail that takes only peers that it called or expects passes over the hellos of others.
+func TestOnlyCalled(t *testing.T) {
+	rdmatest.Require(t, rdmatest.Fabric)
+	cfg := local()
+	cfg.OnlyCalled = true
+	a, b := open(t, cfg, 1), open(t, local(), 2)
+	_, err := b.rail.Connect(time.Now(), a.rail.Address(), time.Now().Add(200*time.Millisecond))
+	require.NoError(t, err)
+	require.ErrorIs(t, await(rail.PeerDown, b, a).Err, rail.ErrUnreachable)
+	require.Empty(t, a.events)
+	require.Positive(t, a.fabric().Ignored())
+	id, err := a.rail.Expect(time.Now(), b.rail.Address(), time.Now().Add(rdmatest.Deadline(patience)))
+	require.NoError(t, err)
+	b.connect(a)
+	require.Equal(t, "127.0.0.1", strings.Split(a.rail.Peer(id).Name, ":")[0])
 }
