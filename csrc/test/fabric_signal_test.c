@@ -27,6 +27,7 @@ static void ours(int number)
 /* What libinfinipath and the shm provider do, and a change of the thread's mask. */
 static int take_signals(void)
 {
+    struct sigaction same;
     sigset_t mask;
 
     if (__atomic_fetch_add(&inside, 1, __ATOMIC_SEQ_CST) != 0)
@@ -34,6 +35,9 @@ static int take_signals(void)
     signal(SIGSEGV, foreign);
     signal(SIGTERM, foreign);
     signal(SIGHUP, foreign);
+    sigaction(SIGUSR2, NULL, &same);
+    same.sa_flags ^= SA_ONSTACK; /* of whose handler the stack would then be a goroutine's */
+    sigaction(SIGUSR2, &same, NULL);
     sigemptyset(&mask);
     pthread_sigmask(SIG_SETMASK, &mask, NULL);
     sched_yield();
@@ -278,7 +282,7 @@ static int each_call(void (*after)(const char *call))
     return made;
 }
 
-static const int watched[] = {SIGSEGV, SIGTERM, SIGHUP};
+static const int watched[] = {SIGSEGV, SIGTERM, SIGHUP, SIGUSR2};
 
 static void begin(void)
 {
@@ -308,7 +312,7 @@ static void check_left_alone(const char *call)
     for (size_t i = 0; i < sizeof(watched) / sizeof(watched[0]); i++) {
         struct sigaction now;
         sigaction(watched[i], NULL, &now);
-        broken |= now.sa_handler != ours;
+        broken |= now.sa_handler != ours || (now.sa_flags & SA_ONSTACK) != 0;
         signal(watched[i], ours);
     }
     pthread_sigmask(SIG_BLOCK, NULL, &mask);
