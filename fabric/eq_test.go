@@ -208,3 +208,18 @@ func TestEventsThatAreWrittenAreRead(t *testing.T) {
 		require.ErrorIs(t, receive(t, ended), net.ErrClosed)
 	}
 }
+
+// TestEventQueueForgetsWhatIsClosed: it would keep every endpoint of a server.
+func TestEventQueueForgetsWhatIsClosed(t *testing.T) {
+	rdmatest.Require(t, rdmatest.Fabric)
+	s := openStation(t, "tcp", nil)
+	cq := opened[*fabric.CQ](t)(s.domain.OpenCQ(fabric.CQConfig{}))
+	ep, err := s.domain.OpenEndpoint(s.info, fabric.EndpointConfig{TxCQ: cq, RxCQ: cq, EQ: s.eq})
+	require.NoError(t, err)
+	listener, err := s.fabric.Listen(s.info, s.eq)
+	require.NoError(t, err)
+	require.Equal(t, 2, s.eq.Known())
+	require.NoError(t, ep.Close())
+	require.NoError(t, listener.Close())
+	require.Zero(t, s.eq.Known())
+}

@@ -25,3 +25,10 @@ var (
 	OrDefaultProvider = orDefaultProvider
 	Preferred         = preferred
 )
+
+// Known is how many objects the queue keeps for their events.
+func (eq *EQ) Known() int {
+	eq.mu.Lock()
+	defer eq.mu.Unlock()
+	return len(eq.known)
+}
