@@ -82,6 +82,8 @@ func (b *Inbox) own() (_ *owner, err error) {
 
 // File is a file under way. It has a random name until it is published.
 type File struct {
+	owner     *owner
+	in        string   // the owner's name of the folder
 	folder    *os.Root // which has the file
 	file      *os.File
 	name      string // in the folder, once published
@@ -146,11 +148,21 @@ func (b *Inbox) Create(e Entry, have *Partial) (*File, error) {
 	if b.config.Resume && e.Size <= 1<<63-1 {
 		f.key = e.key()
 	}
-	if err = b.begin(f, strings.Join(parents, "/"), &e, have); err != nil {
-		_ = f.folder.Close()
+	f.in = strings.Join(parents, "/")
+	if err = b.begin(f, &e, have); err != nil {
+		_ = f.leave()
 		return nil, err
 	}
 	return f, nil
+}
+
+// leave says that the file is not under way any more.
+func (f *File) leave() error {
+	if f.temporary != "" {
+		f.owner.leave(f.in)
+	}
+	f.temporary = ""
+	return f.folder.Close()
 }
 
 // MakeFolder makes a folder that is not there, and gives one that was made for its entries its mode and time.
@@ -249,13 +261,12 @@ func enter(above *os.Root, name string) (*os.Root, error) {
 }
 
 // begin makes the file under way.
-func (b *Inbox) begin(f *File, folder string, e *Entry, have *Partial) error {
+func (b *Inbox) begin(f *File, e *Entry, have *Partial) (err error) {
 	if err := f.checkPlace(); err != nil {
 		return err
 	}
-	owner, err := b.own()
-	if err == nil {
-		f.temporary, err = owner.name(folder, f.key)
+	if f.owner, err = b.own(); err == nil {
+		f.temporary, err = f.owner.name(f.in, f.key)
 	}
 	if err != nil {
 		return err
@@ -316,21 +327,26 @@ func (f *File) Hole(n int64) (err error) {
 	return cause(err)
 }
 
+// endHole makes the file as long as it is with the hole at its end, which nothing was written behind.
+func (f *File) endHole() error {
+	if !f.hole {
+		return nil
+	}
+	return cause(f.file.Truncate(f.offset))
+}
+
 // Publish gives the whole file its name. If it fails the file is discarded; the error wraps fs.ErrExist when the name was
 // taken meanwhile.
 func (f *File) Publish() error {
 	if err := f.publish(); err != nil {
 		return errors.Join(err, f.Discard())
 	}
-	f.temporary = ""
-	return f.folder.Close()
+	return f.leave()
 }
 
 func (f *File) publish() error {
-	if f.hole {
-		if err := f.file.Truncate(f.offset); err != nil {
-			return cause(err)
-		}
+	if err := f.endHole(); err != nil {
+		return err
 	}
 	if f.mode&0o200 == 0 {
 		if info, err := f.file.Stat(); err != nil || f.file.Chmod(info.Mode().Perm()&f.mode) != nil {
@@ -369,8 +385,7 @@ func (f *File) Discard() error {
 	if errors.Is(err, fs.ErrNotExist) {
 		err = nil
 	}
-	f.temporary = ""
-	return errors.Join(err, f.folder.Close())
+	return errors.Join(err, f.leave())
 }
 
 // cause takes the operation and the path off an error of package os: they are those of the random name.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -19,6 +20,8 @@ const (
 	// ownerPrefix begins the name of a file that an inbox holds locked while it is open. In it are the folders in which the
 	// inbox has files under way, so that whoever comes after a process that was killed can remove them.
 	ownerPrefix = reserved + "owner-"
+	// maxIdle is how many folders may be in such a file in which nothing is under way any more: then they are taken out.
+	maxIdle = 1000
 	// maxOwnerFile is how much is read of such a file: what is longer is none.
 	maxOwnerFile = 64 << 20
 )
@@ -30,14 +33,15 @@ type owner struct {
 	file *os.File // nil where the file system has no locks: then nothing is ever cleaned
 
 	mu      sync.Mutex
-	folders map[string]struct{} // that are in the file
-	made    uint64              // files under way so far
+	folders map[string]int // that are in the file, with how many files are under way in each
+	idle    int            // of these with none
+	made    uint64         // files under way so far
 }
 
 // newOwner makes the owner's file in the folder and locks it.
 func newOwner(root *os.Root) (*owner, error) {
 	for {
-		o := &owner{id: strings.ToLower(rand.Text()), folders: make(map[string]struct{})}
+		o := &owner{id: strings.ToLower(rand.Text()), folders: make(map[string]int)}
 		name := ownerPrefix + o.id
 		file, err := root.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
 		if err != nil {
@@ -64,14 +68,64 @@ func newOwner(root *os.Root) (*owner, error) {
 func (o *owner) name(folder, key string) (string, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if _, ok := o.folders[folder]; !ok && o.file != nil {
-		if _, err := o.file.WriteString(folder + "\x00"); err != nil {
+	if o.file != nil {
+		if err := o.enter(folder); err != nil {
 			return "", cause(err)
 		}
-		o.folders[folder] = struct{}{}
 	}
 	o.made++
 	return fmt.Sprintf("%s%s-%d-%s", reserved, o.id, o.made, key), nil
+}
+
+// enter counts a file under way in a folder. Under mu.
+func (o *owner) enter(folder string) error {
+	n, ok := o.folders[folder]
+	if ok && n == 0 {
+		o.idle--
+	}
+	if !ok {
+		if o.idle >= maxIdle {
+			if err := o.prune(); err != nil {
+				return err
+			}
+		}
+		if _, err := o.file.WriteString(folder + "\x00"); err != nil {
+			return err
+		}
+	}
+	o.folders[folder] = n + 1
+	return nil
+}
+
+// leave counts a file in a folder that is not under way any more.
+func (o *owner) leave(folder string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.file == nil {
+		return
+	}
+	if o.folders[folder]--; o.folders[folder] == 0 {
+		o.idle++
+	}
+}
+
+// prune takes the folders out of the file in which nothing is under way: senders choose how many there are. If it is killed half way
+// the file has more than it needs, never less. Under mu.
+func (o *owner) prune() error {
+	maps.DeleteFunc(o.folders, func(_ string, n int) bool { return n == 0 })
+	o.idle = 0
+	var text []byte
+	for folder := range o.folders {
+		text = append(text, folder+"\x00"...)
+	}
+	if _, err := o.file.WriteAt(text, 0); err != nil {
+		return err
+	}
+	if err := o.file.Truncate(int64(len(text))); err != nil {
+		return err
+	}
+	_, err := o.file.Seek(0, io.SeekEnd)
+	return err
 }
 
 // close removes the owner's file. There must be no files under way.

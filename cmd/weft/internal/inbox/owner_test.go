@@ -1,6 +1,7 @@
 package inbox_test
 
 import (
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -213,4 +214,49 @@ func TestFolders(t *testing.T) {
 	require.NoError(t, os.Chmod(filepath.Join(dir, "new/below"), 0o700))
 	_, err := b.Check(inbox.Entry{Name: "new/file", Folder: true})
 	require.ErrorContains(t, err, "not a folder")
+}
+
+// TestResumeBehindAHole: what is there of an interrupted file ends where its last hole does.
+func TestResumeBehindAHole(t *testing.T) {
+	b, dir := openUnclosed(t, inbox.Config{Resume: true})
+	f, err := b.Create(largeEntry(), nil)
+	require.NoError(t, err)
+	require.NoError(t, f.Hole(large/2))
+	require.NoError(t, f.Suspend())
+	have, err := b.Check(largeEntry())
+	require.NoError(t, err)
+	require.NotNil(t, have, "%v", temporaries(t, dir))
+	require.EqualValues(t, large/2, have.Size)
+	require.NoError(t, have.Close())
+	require.NoError(t, b.Close())
+}
+
+// TestOwnerFileIsBounded: a receiver keeps no list of all folders that it ever put a file into, and still knows where files are
+// under way.
+func TestOwnerFileIsBounded(t *testing.T) {
+	b, dir := openUnclosed(t, inbox.Config{})
+	_ = begin(t, b, inbox.Entry{Name: "first/under way"}, "x")
+	long := strings.Repeat("x", 200)
+	for i := range 3000 {
+		f := begin(t, b, inbox.Entry{Name: fmt.Sprintf("%s/%d/file", long, i)}, "x")
+		switch i % 2 {
+		case 0:
+			require.NoError(t, f.Publish())
+		case 1:
+			require.NoError(t, f.Discard())
+		}
+	}
+	_ = begin(t, b, inbox.Entry{Name: "last/under way"}, "x")
+	owners, err := filepath.Glob(filepath.Join(dir, ".weft-owner-*"))
+	require.NoError(t, err)
+	require.Len(t, owners, 1)
+	info, err := os.Stat(owners[0])
+	require.NoError(t, err)
+	require.Less(t, info.Size(), int64(2000*len(long)))
+	require.Len(t, temporaries(t, dir), 2)
+	b.Abandon()
+	b, err = inbox.Open(dir, inbox.Config{})
+	require.NoError(t, err)
+	require.Empty(t, temporaries(t, dir))
+	require.NoError(t, b.Close())
 }

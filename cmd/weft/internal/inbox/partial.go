@@ -88,13 +88,15 @@ func (f *File) Suspend() error {
 	if f.temporary == "" || f.key == "" || f.offset < leastPartial {
 		return f.Discard()
 	}
-	err := cause(f.file.Close())
+	err := f.endHole()
+	if closeErr := cause(f.file.Close()); err == nil {
+		err = closeErr
+	}
 	if err == nil {
 		err = cause(f.folder.Rename(f.temporary, partialPrefix+f.key))
 	}
 	if err != nil {
 		return errors.Join(fmt.Errorf("keep what is there of %q: %w", f.shown, err), f.Discard())
 	}
-	f.temporary = ""
-	return f.folder.Close()
+	return f.leave()
 }
