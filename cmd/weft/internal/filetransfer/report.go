@@ -10,6 +10,7 @@ type Report struct {
 	RDMABytes    uint64       `json:"rdma_bytes"`    // by RDMA writes
 
 	failed int // among Files
+	names  int // bytes of the names in Files
 }
 
 // Total is what a transfer came to in numbers.
@@ -33,22 +34,27 @@ type FileReport struct {
 	done bool // that is known; a sender's, until the transfer has ended
 }
 
-// A receiver lists so many files of a sender that are in place, and that are not: senders choose how many there are.
+// A receiver lists so many files of a sender that are in place, and that are not, with so many bytes of names: senders choose how
+// many there are, and how they are called.
 const (
 	maxListed       = 100_000
 	maxListedFailed = 1000
+	maxListedNames  = 16 << 20
 )
 
 // add counts a file, and lists it unless there are too many.
 func (r *Report) add(f FileReport) {
 	r.count(f)
 	switch {
+	case r.names+len(f.Name) > maxListedNames:
+		return
 	case f.Error == "" && len(r.Files)-r.failed < maxListed:
 	case f.Error != "" && r.failed < maxListedFailed:
 		r.failed++
 	default:
 		return
 	}
+	r.names += len(f.Name)
 	r.Files = append(r.Files, f)
 }
 
