@@ -155,14 +155,14 @@ func afterWaiting(t *testing.T, conn *wire.Conn) wire.Message {
 	}
 }
 
-// introduce is a sender that has no key and said so.
-func introduce(t *testing.T, conn *wire.Conn) {
+// introduce is a sender that has a key, or none, and said so.
+func introduce(t *testing.T, conn *wire.Conn, key ...byte) {
 	t.Helper()
-	require.NoError(t, conn.Send(&wire.Hello{Nonce: wire.NewNonce()}))
+	require.NoError(t, conn.Send(&wire.Hello{Nonce: wire.NewNonce(), Keyed: len(key) > 0}))
 	m, err := conn.Receive()
 	require.NoError(t, err)
 	require.IsType(t, &wire.Challenge{}, m)
-	require.NoError(t, conn.Authenticate(nil, true))
+	require.NoError(t, conn.Authenticate(key, true))
 }
 
 func request(t *testing.T, engine *transferengine.Engine, region *transferengine.Region) *wire.Request {

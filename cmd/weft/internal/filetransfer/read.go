@@ -9,6 +9,7 @@ import (
 	"errors"
 	"hash"
 	"io"
+	"time"
 
 	"github.com/weftrdma/weft/cmd/weft/internal/wire"
 )
@@ -207,20 +208,28 @@ func copyHash(ctx context.Context, h hash.Hash, r io.Reader) (n int64, err error
 	return n, context.Cause(ctx)
 }
 
-// hashSegment hashes what a record brings of its file. The error is that the context has ended.
-func hashSegment(ctx context.Context, h hash.Hash, g *segment) error {
+// hashSegment hashes what a record brings of its file. The error is that the session has ended. A hole is one record, and to hash
+// it may take longer than the other end waits.
+func (s *session) hashSegment(h hash.Hash, g *segment) error {
 	switch g.kind {
 	case recordData:
 		_, _ = h.Write(g.value) // a hash never fails
 	case recordHole:
-		for left := g.number; left > 0; {
-			if ctx.Err() != nil {
-				return context.Cause(ctx)
-			}
-			n := min(left, uint64(len(zeros)))
-			_, _ = h.Write(zeros[:n])
-			left -= n
+		return s.whileWorking(func() error { return s.hashZeros(h, g.number) })
+	}
+	return nil
+}
+
+// hashZeros hashes n zeros. The other end may have nothing to do before this one has done so: what waits for it here goes on waiting.
+func (s *session) hashZeros(h hash.Hash, n uint64) error {
+	for n > 0 {
+		if s.ctx.Err() != nil {
+			return context.Cause(s.ctx)
 		}
+		s.alive.Store(int64(time.Since(s.began)))
+		now := min(n, uint64(len(zeros)))
+		_, _ = h.Write(zeros[:now]) // a hash never fails
+		n -= now
 	}
 	return nil
 }

@@ -192,7 +192,7 @@ func (s *receiving) hashSlots() {
 			case g.kind == recordWhole:
 				in.sum = [32]byte(in.hash.Sum(nil))
 			case !in.stopped.Load():
-				if hashSegment(s.ctx, in.hash, g) != nil {
+				if s.hashSegment(in.hash, g) != nil {
 					return
 				}
 			}

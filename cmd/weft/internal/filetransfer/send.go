@@ -191,7 +191,7 @@ func (s *sending) hashSlots() {
 	for st := range s.filled {
 		for i := range st.segments {
 			g := &st.segments[i]
-			if err := hashSegment(s.ctx, g.file.hash, &g.segment); err != nil {
+			if err := s.hashSegment(g.file.hash, &g.segment); err != nil {
 				break // the session has ended
 			}
 			if g.kind == recordWhole {

@@ -26,7 +26,7 @@ type session struct {
 	goroutines sync.WaitGroup
 
 	began time.Time
-	alive atomic.Int64 // when the other end said last that it works, in ns after began
+	alive atomic.Int64 // when the other end said last that it works, or this one was at work that it waits for, in ns after began
 }
 
 // errGone are causes that are the other end's: there is nobody to tell them to.

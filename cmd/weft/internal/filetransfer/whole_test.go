@@ -107,6 +107,24 @@ func TestSparse(t *testing.T) {
 	}
 }
 
+// TestLargeHole: a hole is one record, and takes each end longer to hash than the other one waits.
+func TestLargeHole(t *testing.T) {
+	const hole = 4 << 30
+	path := filepath.Join(t.TempDir(), "sparse")
+	require.NoError(t, os.WriteFile(path, nil, 0o644))
+	require.NoError(t, os.Truncate(path, hole))
+	short := filetransfer.Timeouts{Idle: time.Second} // a busy machine says something within it
+	r := receive(t, newNetwork(t, simrail.Script{}), &filetransfer.Receiver{Window: window, Once: true, Timeouts: short})
+	s := filetransfer.Sender{Engine: openEngine(t, r.network, "sender"), Timeouts: short}
+	report, err := s.Send(rdmatest.Context(t, 4*patience), r.dial(), []filetransfer.Source{listed(t, path, "sparse")})
+	require.NoError(t, err)
+	require.Empty(t, report.Files[0].Error)
+	require.NoError(t, r.result())
+	info, err := os.Stat(filepath.Join(r.dir, "sparse"))
+	require.NoError(t, err)
+	require.EqualValues(t, hole, info.Size())
+}
+
 // interrupted sends half of a file to a receiver with the folder, and is cut off.
 func interrupted(t *testing.T, dir string, file filetransfer.Source) {
 	t.Helper()
@@ -191,7 +209,7 @@ type hostile struct {
 	written int
 }
 
-func newHostile(t *testing.T, end *receiverEnd, name string) *hostile {
+func newHostile(t *testing.T, end *receiverEnd, name string, key ...byte) *hostile {
 	t.Helper()
 	h := &hostile{t: t, conn: wire.NewConn(end.dial(), patience), engine: openEngine(t, end.network, name)}
 	memory, err := mem.Map(slot)
@@ -203,7 +221,7 @@ func newHostile(t *testing.T, end *receiverEnd, name string) *hostile {
 		require.NoError(t, h.region.Close())
 		require.NoError(t, memory.Close())
 	})
-	introduce(t, h.conn)
+	introduce(t, h.conn, key...)
 	require.NoError(t, h.conn.Send(request(t, h.engine, h.region)))
 	welcome := afterWaiting(t, h.conn).(*wire.Welcome)
 	var address transferengine.Address
