@@ -1,8 +1,8 @@
 package filetransfer
 
 import (
-	"bytes"
 	"context"
+	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -174,10 +174,10 @@ func (s *receiving) hashPartial(have *inbox.Partial, accept *wire.Accept) (prefi
 	if have == nil {
 		return nil, nil
 	}
+	defer have.Close()
 	if err := s.conn.Flush(); err != nil {
 		return nil, err
 	}
-	defer have.Close()
 	prefix = sha256.New()
 	var n int64
 	err = s.whileWorking(func() (err error) {
@@ -287,7 +287,7 @@ func (s *receiving) store(in *incoming, g *segment) error {
 // finish puts a whole file in place, unless its hash is another one than the sender's.
 func (s *receiving) finish(in *incoming, sealed []byte) error {
 	own := s.conn.Seal(in.number, in.sum)
-	if !bytes.Equal(own[:], sealed) {
+	if !hmac.Equal(own[:], sealed) {
 		return fmt.Errorf("what arrived is not what was sent: its SHA-256 is %x (memory, or a NIC, is at fault; send it again)", in.sum)
 	}
 	s.mu.Lock()

@@ -73,6 +73,7 @@ type receiving struct {
 type takenSlot struct {
 	index          int
 	bytes          uint64
+	copied         []byte // with a key: what was in it when it was taken
 	segments       []segment
 	files          []*incoming // of each segment
 	hashed, stored chan struct{}
@@ -152,7 +153,13 @@ func (s *receiving) takeSlot(taking context.Context, st *takenSlot) error {
 
 // read finds the records in a slot, and the files that they are of.
 func (s *receiving) read(st *takenSlot) (err error) {
-	st.segments, err = readRecords(st.segments[:0], s.window.slot(st.index, s.slotSize))
+	slot := s.window.slot(st.index, s.slotSize)
+	if len(s.receiver.Key) > 0 {
+		// Somebody on the wire can write into the window. What is hashed must be what is stored: the window is read once.
+		st.copied = append(st.copied[:0], slot...)
+		slot = st.copied
+	}
+	st.segments, err = readRecords(st.segments[:0], slot)
 	st.files, st.bytes = st.files[:0], 0
 	for i := range st.segments {
 		if err != nil {
