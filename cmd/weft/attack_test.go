@@ -189,13 +189,12 @@ func (b *lockedBuffer) String() string {
 // requireAsBefore wants the receiver to take no more of its machine than before the attack, soon after it.
 func (g *target) requireAsBefore() {
 	g.t.Helper()
-	// What allocators keep for the next time, the race detector's among them, and connections that libfabric has not closed yet:
-	// what an attack cost must not grow with the number of attacks, which are hundreds.
-	const heap, resident, descriptors = 4 << 20, 64 << 20, 4
+	// What allocators keep for the next time, the race detector's among them.
+	const heap, resident = 4 << 20, 64 << 20
 	var now footprint
 	asBefore := func() bool {
 		now = g.footprint()
-		return now.Descriptors <= g.before.Descriptors+descriptors && now.Goroutines <= g.before.Goroutines &&
+		return now.Descriptors <= g.before.Descriptors && now.Goroutines <= g.before.Goroutines &&
 			now.Heap <= g.before.Heap+heap && now.Resident <= g.before.Resident+resident
 	}
 	require.Eventually(g.t, asBefore, rdmatest.Deadline(patience), 100*time.Millisecond, "before %+v, now %+v", &g.before, &now)

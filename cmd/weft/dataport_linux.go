@@ -10,6 +10,11 @@ package main
 //   - if this end has sent nothing on it: libfabric answers whoever has asked properly at once;
 //   - or if its host has no seat: all that a sender has to say here is said while it is served.
 //
+// libfabric also makes connections: to take leave of a sender whose own connection broke it calls the address that the sender's
+// engine has, where anybody can keep the connection open. Nothing else here calls anybody over TCP, so that what is connected to
+// neither of the receiver's ports is such a connection, and for it the second rule holds. Those that the process was started with are
+// somebody else's.
+//
 // Shut down, not closed: the descriptor stays libfabric's, which finds the end of the connection and closes it. A number can be
 // closed and used again by another thread at any time, so what is looked at, and shut down, is a copy of the descriptor. The
 // copies share one number that is kept for them, since there may be no other left.
@@ -32,25 +37,36 @@ const lookAtDataPort = time.Second
 // dataPort is a port that libfabric listens on.
 type dataPort struct {
 	at     netip.AddrPort
+	greets netip.AddrPort      // where senders are greeted: connections to it are not looked at
 	serves func(net.Addr) bool // whether a connection's host has a seat
 
 	folder *os.File // of the process's descriptors
 	none   *os.File // what the copy is of between two looks
 	copied *os.File
-	seen   map[int]netip.AddrPort // connections of the last look, by number: where they come from
+	seen   map[int]connection  // of the last look, by number
+	others map[connection]bool // that the process was started with
 }
 
+// connection is a TCP connection of this process.
+type connection struct{ local, remote netip.AddrPort }
+
 // guardDataPort looks after the port, if there is one, until the context ends, and then closes stopped.
-func guardDataPort(ctx context.Context, at netip.AddrPort, serves func(net.Addr) bool) (stopped <-chan struct{}, err error) {
+func guardDataPort(ctx context.Context, at netip.AddrPort, greets net.Addr, serves func(net.Addr) bool) (stopped <-chan struct{}, err error) {
 	done := make(chan struct{})
 	if !at.IsValid() {
 		close(done)
 		return done, nil
 	}
-	d := &dataPort{at: at, serves: serves}
+	d := &dataPort{at: at, serves: serves, others: make(map[connection]bool)}
+	if tcp, ok := greets.(*net.TCPAddr); ok {
+		d.greets = netip.AddrPortFrom(tcp.AddrPort().Addr().Unmap().WithZone(""), uint16(tcp.Port))
+	}
 	if err := d.open(); err != nil {
 		d.close()
 		return nil, fmt.Errorf("look after the data port: %w", err)
+	}
+	for _, c := range d.connections(nil) {
+		d.others[c] = true
 	}
 	go func() {
 		defer close(done)
@@ -88,30 +104,39 @@ func (d *dataPort) close() {
 	}
 }
 
-// look looks at all connections to the port, and shuts down those that should not be there.
+// look looks at all connections to the port and of libfabric's own, and shuts down those that should not be there.
 func (d *dataPort) look() {
+	d.seen = d.connections(func(fd, copied int, c connection) {
+		if d.seen[fd] == c && !d.mayStay(copied, c) {
+			_ = unix.Shutdown(copied, unix.SHUT_RDWR) // it has ended otherwise
+		}
+	})
+}
+
+// connections are those of libfabric, by number. Visit, unless it is nil, is called with a copy of the descriptor of each.
+func (d *dataPort) connections(visit func(fd, copied int, c connection)) map[int]connection {
+	seen := make(map[int]connection)
 	if _, err := d.folder.Seek(0, 0); err != nil {
-		return
+		return seen
 	}
 	names, _ := d.folder.Readdirnames(-1) // what could be read is looked at
-	seen := make(map[int]netip.AddrPort)
 	for _, name := range names {
 		fd, err := strconv.Atoi(name)
 		if err != nil {
 			continue
 		}
 		d.each(fd, func(copied int) {
-			from, ok := d.connection(copied)
+			c, ok := d.connection(copied)
 			if !ok {
 				return
 			}
-			seen[fd] = from
-			if d.seen[fd] == from && !d.mayStay(copied, from) {
-				_ = unix.Shutdown(copied, unix.SHUT_RDWR) // it has ended otherwise
+			seen[fd] = c
+			if visit != nil {
+				visit(fd, copied, c)
 			}
 		})
 	}
-	d.seen = seen
+	return seen
 }
 
 // each calls look with a copy of the descriptor, if it is a socket.
@@ -124,23 +149,32 @@ func (d *dataPort) each(fd int, look func(copied int)) {
 	_ = unix.Dup3(int(d.none.Fd()), copied, unix.O_CLOEXEC) // which lets go of the other
 }
 
-// connection tells where a connection to the port comes from.
-func (d *dataPort) connection(fd int) (from netip.AddrPort, ok bool) {
+// connection reads a connection of libfabric's.
+func (d *dataPort) connection(fd int) (c connection, ok bool) {
 	local, err := unix.Getsockname(fd)
-	if err != nil || addrPort(local) != d.at {
-		return from, false
+	if err != nil {
+		return c, false
 	}
 	remote, err := unix.Getpeername(fd)
 	if err != nil { // a socket that listens, or a connection that has ended
-		return from, false
+		return c, false
 	}
-	return addrPort(remote), true
+	c = connection{addrPort(local), addrPort(remote)}
+	return c, c.remote.IsValid() && !is(c.local, d.greets) && !d.others[c]
 }
 
-// mayStay tells whether a connection is one of a sender.
-func (d *dataPort) mayStay(fd int, from netip.AddrPort) bool {
+// is tells whether a socket's own address is that of a port, which may be on all addresses.
+func is(local, port netip.AddrPort) bool {
+	return local.Port() == port.Port() && (local.Addr() == port.Addr() || port.Addr().IsUnspecified())
+}
+
+// mayStay tells whether a connection is one of a sender that is served.
+func (d *dataPort) mayStay(fd int, c connection) bool {
+	if !d.serves(net.TCPAddrFromAddrPort(c.remote)) {
+		return false
+	}
 	info, err := unix.GetsockoptTCPInfo(fd, unix.IPPROTO_TCP, unix.TCP_INFO)
-	return err != nil || info.Data_segs_out > 0 && d.serves(net.TCPAddrFromAddrPort(from))
+	return err != nil || !is(c.local, d.at) || info.Data_segs_out > 0
 }
 
 // addrPort is a socket's address without its zone; the zero value for other kinds.

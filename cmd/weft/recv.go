@@ -222,7 +222,7 @@ func (s *served) report(report filetransfer.Report, err error) {
 func serve(ctx context.Context, receiver *filetransfer.Receiver, reach *reach, listener net.Listener) error {
 	looks, stop := context.WithCancel(ctx)
 	defer stop()
-	stopped, err := guardDataPort(looks, reach.listens, func(from net.Addr) bool { return reach.serves(from, receiver.Hosts()) })
+	stopped, err := guardDataPort(looks, reach.listens, listener.Addr(), func(from net.Addr) bool { return reach.serves(from, receiver.Hosts()) })
 	if err != nil {
 		return errors.Join(err, listener.Close())
 	}
