@@ -89,6 +89,10 @@ func TestWrongCommandLines(t *testing.T) {
 		"--seats 0: from 1 to 1024":                            {"recv", "--dir", ".", "--seats", "0"},
 		"--seats 1025: from 1 to 1024":                         {"recv", "--dir", ".", "--seats", "1025"},
 		"--data-port 65536: from 0 to 65535":                   {"recv", "--dir", ".", "--rail", "fabric:tcp", "--data-port", "65536"},
+		"--advertise 192.0.2.1: give the IP address and port":  {"recv", "--dir", ".", "--rail", "fabric:tcp", "--data-port", "1", "--advertise", "192.0.2.1"},
+		"--advertise 0.0.0.0:1: give the IP address":           {"recv", "--dir", ".", "--rail", "fabric:tcp", "--data-port", "1", "--advertise", "0.0.0.0:1"},
+		"--advertise 192.0.2.1:1: give --data-port too":        {"recv", "--dir", ".", "--rail", "fabric:tcp", "--advertise", "192.0.2.1:1"},
+		"--advertise 192.0.2.1:1: give --rail fabric:tcp too":  {"recv", "--dir", ".", "--data-port", "1", "--advertise", "192.0.2.1:1"},
 		"--data-port 1: only fabric:tcp has such":              {"recv", "--dir", ".", "--rail", "verbs", "--data-port", "1"},
 		"--rail verbs:: the name behind":                       {"recv", "--dir", ".", "--rail", "verbs:"},
 	} {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"net"
+	"net/netip"
 	"os"
 	"slices"
 	"strconv"
@@ -64,11 +65,32 @@ func checkDataPort(spec string, port int) error {
 	return nil
 }
 
+// checkAdvertise reads a value of --advertise, empty for none.
+func checkAdvertise(spec, advertise string, dataPort int) (at netip.AddrPort, err error) {
+	if advertise == "" {
+		return at, nil
+	}
+	at, err = netip.ParseAddrPort(advertise)
+	switch {
+	case err != nil || at.Addr().IsUnspecified() || at.Port() == 0:
+		err = fmt.Errorf("--advertise %s: give the IP address and port that senders connect to, such as 192.0.2.1:7472", advertise)
+	case dataPort == 0:
+		err = fmt.Errorf("--advertise %s: give --data-port too, to which %v leads", advertise, at)
+	case spec != "fabric:tcp":
+		err = fmt.Errorf("--advertise %s: give --rail fabric:tcp too, which alone can be reached by another address", advertise)
+	}
+	if err != nil {
+		return at, &usageError{err}
+	}
+	return at, nil
+}
+
 // place is where an engine takes connections.
 type place struct {
-	local      *net.TCPAddr // the address of this machine that the other end reaches; its port is not looked at
-	dataPort   int          // of a rail over sockets; 0 is any free one
-	onlyCalled bool         // take no peers but those that were connected to from here
+	local      *net.TCPAddr   // the address of this machine that the other end reaches; its port is not looked at
+	dataPort   int            // of a rail over sockets; 0 is any free one
+	advertise  netip.AddrPort // as which the other end reaches address and data port, if something between translates them
+	onlyCalled bool           // take no peers but those that were connected to from here
 }
 
 // openRail reads a value of --rail that checkRail has passed. It returns the rail's full name, with its device.
@@ -97,7 +119,7 @@ func openFabric(spec, provider string, at place) (name string, opener rail.Opene
 			return "", nil, &usageError{fmt.Errorf("--rail %s needs an address of this machine that the other end reaches: give "+
 				"--listen ADDRESS:PORT, not %v", spec, at.local)}
 		}
-		cfg.Node = (&net.IPAddr{IP: at.local.IP, Zone: at.local.Zone}).String()
+		cfg.Node, cfg.Advertise = (&net.IPAddr{IP: at.local.IP, Zone: at.local.Zone}).String(), at.advertise
 		if at.dataPort != 0 {
 			cfg.Service = strconv.Itoa(at.dataPort)
 		}

@@ -13,19 +13,24 @@ import (
 	"github.com/weftrdma/weft/transferengine/verbsrail"
 )
 
-// reach is which engines a receiver connects to. A sender says where its engine is; a receiver that believed that could be
-// made to connect to anybody, in its own name.
+// reach is which engines a receiver serves. A sender says where its engine is; a receiver that believed that could be made to
+// answer to anybody, in its own name.
 type reach struct {
 	kind, provider string         // of the receiver's rail
 	listens        netip.AddrPort // where it takes connections, if it does so by IP
+	advertised     netip.AddrPort // where senders are told that it does, if that is elsewhere
 	anyHost        bool
 }
 
-// newReach reads what the receiver's own engine has.
-func newReach(own transferengine.Address, anyHost bool) (*reach, error) {
+// newReach reads what the receiver's own engine has, which is at a place.
+func newReach(own transferengine.Address, at place, anyHost bool) (*reach, error) {
 	if address, err := own.Rail("fabric"); err == nil {
-		provider, listens, err := fabricrail.AddressOf(address)
-		return &reach{kind: "fabric", provider: provider, listens: listens, anyHost: anyHost}, err
+		r := &reach{kind: "fabric", anyHost: anyHost}
+		if r.provider, r.listens, err = fabricrail.AddressOf(address); at.advertise.IsValid() {
+			host := at.local.AddrPort().Addr().Unmap().WithZone("")
+			r.advertised, r.listens = r.listens, netip.AddrPortFrom(host, uint16(at.dataPort))
+		}
+		return r, err
 	}
 	return &reach{kind: "verbs", anyHost: anyHost}, nil
 }
@@ -59,6 +64,9 @@ func (r *reach) check(from net.Addr, engine transferengine.Address) error {
 
 // where says where the files' bytes are taken.
 func (r *reach) where(rail string) string {
+	if r.advertised.IsValid() {
+		return fmt.Sprintf("on %v, which senders reach as %v, by %s", r.listens, r.advertised, rail)
+	}
 	if r.listens.IsValid() {
 		return fmt.Sprintf("on %v by %s", r.listens, rail)
 	}

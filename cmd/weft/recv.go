@@ -18,6 +18,7 @@ import (
 // recvOptions are the flags of recv.
 type recvOptions struct {
 	rail, listen, dir, keyFile string
+	advertise                  string
 	once, force, open, anyHost bool
 	resume                     bool
 	seats, dataPort, maxFiles  int
@@ -67,15 +68,17 @@ before there was one.`,
 	c.Flags().StringVar(&o.dir, "dir", "", "the `folder`, which must exist")
 	c.Flags().StringVar(&o.keyFile, "key-file", "", "a `file` with the key that senders must have: 16 bytes or more")
 	c.Flags().BoolVar(&o.open, "open", false, "without a key, serve everybody who can connect to --listen")
-	c.Flags().BoolVar(&o.anyHost, "any-host", false, "connect to a sender's engine also where its request came from another host")
+	c.Flags().BoolVar(&o.anyHost, "any-host", false, "serve a sender also where its engine is on another host than its request came from")
 	c.Flags().IntVar(&o.seats, "seats", filetransfer.DefaultSeats, "how many `senders` are served at a time; others wait in line")
 	c.Flags().IntVar(&o.dataPort, "data-port", 0, "the `port` that takes the files' bytes, of fabric:tcp; 0 is any that is free")
+	c.Flags().StringVar(&o.advertise, "advertise", "", "the `address` and port that lead senders to --data-port, if it is not that of --listen: "+
+		"in a container, or behind NAT")
 	c.Flags().BoolVar(&o.once, "once", false, "end after one sender")
 	c.Flags().BoolVar(&o.force, "force", false, "replace files that exist")
 	c.Flags().BoolVar(&o.resume, "resume", false, "keep what arrived of files that were interrupted, and go on with it")
 	c.Flags().Var(&o.maxBytes, "max-bytes", "how much one sender may leave, such as 10GiB; 0 is no limit")
 	c.Flags().IntVar(&o.maxFiles, "max-files", 0, "how many files and folders one sender may leave; 0 is no limit")
-	c.Flags().Var(&o.window, "window", "memory for each sender; files may be larger")
+	c.Flags().Var(&o.window, "window", "memory for each sender, with a key twice that; files may be larger")
 	return c
 }
 
@@ -117,6 +120,10 @@ func (a *app) recv(ctx context.Context, o recvOptions) (err error) {
 	if err != nil {
 		return err
 	}
+	advertise, err := checkAdvertise(o.rail, o.advertise, o.dataPort)
+	if err != nil {
+		return err
+	}
 	key, err := a.readKey(o.keyFile)
 	if err != nil {
 		return err
@@ -131,12 +138,13 @@ func (a *app) recv(ctx context.Context, o recvOptions) (err error) {
 		return explainListen(o.listen, err)
 	}
 	defer listener.Close() // if it was not served
-	engine, rail, err := a.openEngine(o.rail, place{local: address, dataPort: o.dataPort, onlyCalled: true})
+	at := place{local: address, dataPort: o.dataPort, advertise: advertise, onlyCalled: true}
+	engine, rail, err := a.openEngine(o.rail, at)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, engine.Close()) }()
-	reach, err := newReach(engine.Address(), o.anyHost)
+	reach, err := newReach(engine.Address(), at, o.anyHost)
 	if err != nil {
 		return err
 	}

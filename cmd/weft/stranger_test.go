@@ -4,11 +4,13 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -121,6 +123,54 @@ func TestPortsFollowListen(t *testing.T) {
 	status, _, stderr := weft(t, "send", "--rail", "fabric:tcp", path, address)
 	require.Zero(t, status, stderr)
 	requireSame(t, to, path)
+}
+
+// TestAdvertise: senders come by an address that the receiver does not have, as with docker run -p.
+func TestAdvertise(t *testing.T) {
+	rdmatest.Require(t, rdmatest.Fabric)
+	free, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	_, port, err := net.SplitHostPort(free.Addr().String())
+	require.NoError(t, err)
+	require.NoError(t, free.Close())
+	outside, err := net.Listen("tcp", "127.0.0.3:0")
+	require.NoError(t, err)
+	defer outside.Close()
+	var passed atomic.Int64
+	go translate(outside, "127.0.0.1:"+port, &passed)
+	to := t.TempDir()
+	c := rdmatest.StartChild(t, "weft", "recv", "--rail", "fabric:tcp", "--dir", to, "--listen", "127.0.0.1:0", "--data-port", port,
+		"--advertise", outside.Addr().String())
+	address := readUntil(t, c, `^weft: listening on (\S+); data on 127\.0\.0\.1:\d+, which senders reach as 127\.0\.0\.3:\d+, by fabric:tcp; `)
+	path := randomFile(t, t.TempDir(), "file", 300_000)
+	status, _, stderr := weft(t, "send", "--rail", "fabric:tcp", path, address)
+	require.Zero(t, status, stderr)
+	requireSame(t, to, path)
+	require.Eventually(t, func() bool { return passed.Load() > 300_000 }, rdmatest.Deadline(patience), time.Millisecond)
+}
+
+// translate passes on what comes, and counts its bytes.
+func translate(from net.Listener, to string, passed *atomic.Int64) {
+	for {
+		outer, err := from.Accept()
+		if err != nil {
+			return
+		}
+		inner, err := net.Dial("tcp", to)
+		if err != nil {
+			_ = outer.Close()
+			continue
+		}
+		go func() {
+			_, _ = io.Copy(outer, inner)
+			_ = outer.Close()
+		}()
+		go func() {
+			n, _ := io.Copy(inner, outer)
+			passed.Add(n)
+			_ = inner.Close()
+		}()
+	}
 }
 
 // The kernel's numbers of TCP states.

@@ -18,6 +18,9 @@ type Config struct {
 	// "192.0.2.1". It has to be given and cannot be 0.0.0.0 or ::, to which no peer can connect. Service is the port, "17471"; without it
 	// the rail takes a free one. EFA has neither.
 	Node, Service string
+	// Advertise is the address and port that peers over tcp connect to, where something between translates them to Node and Service,
+	// such as docker run -p; without it that is where the rail listens.
+	Advertise netip.AddrPort
 	// Domain is one of the provider's domains, such as "lo"; empty for the first.
 	Domain string
 
@@ -92,6 +95,8 @@ func (cfg *Config) validate() error {
 	switch {
 	case cfg.Provider == "tcp" && cfg.Node == "":
 		return invalid("Node is empty: give the address of this machine that peers connect to, or 127.0.0.1 for this machine alone")
+	case cfg.Advertise.IsValid() && (cfg.Provider != "tcp" || cfg.Advertise.Addr().IsUnspecified() || cfg.Advertise.Port() == 0):
+		return invalid("Advertise is %v: it has to be an address and port that peers over tcp can connect to", cfg.Advertise)
 	case unspecified(cfg.Node):
 		return invalid("Node is %s, which no peer can connect to: give the address of this machine that peers reach", cfg.Node)
 	case cfg.WriteDepth < 4 || cfg.WriteDepth > maxDepth:

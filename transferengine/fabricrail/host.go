@@ -33,3 +33,16 @@ func socketAddress(name []byte) (netip.AddrPort, bool) {
 	}
 	return netip.AddrPort{}, false
 }
+
+// socketName is the name of which socketAddress is the reverse.
+func socketName(at netip.AddrPort) []byte {
+	const inet, inet6 = 2, 10
+	host := at.Addr().Unmap()
+	if host.Is4() {
+		name := binary.BigEndian.AppendUint16(binary.NativeEndian.AppendUint16(nil, inet), at.Port())
+		return append(append(name, host.AsSlice()...), make([]byte, 8)...)
+	}
+	name := binary.BigEndian.AppendUint16(binary.NativeEndian.AppendUint16(nil, inet6), at.Port())
+	name = append(append(name, make([]byte, 4)...), host.AsSlice()...) // flow information
+	return append(name, make([]byte, 4)...)                            // scope
+}

@@ -108,6 +108,9 @@ func (r *Rail) setUp(incarnation rail.Incarnation) (err error) {
 	if len(name) > maxName {
 		return fmt.Errorf("the endpoint's name has %d bytes, more than %d", len(name), maxName)
 	}
+	if at := r.cfg.Advertise; at.IsValid() {
+		name = socketName(at)
+	}
 	r.self = address{provider: info.Provider, name: string(name), text: nameText(name), key: random() | 1}
 	if err := r.mailbox.open(r); err != nil {
 		return err

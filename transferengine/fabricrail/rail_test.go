@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"net/netip"
 	"runtime"
 	"strings"
 	"syscall"
@@ -135,22 +136,39 @@ func TestThirtyTwoInATurn(t *testing.T) {
 	}
 }
 
+// TestAdvertise: a rail's address has what peers connect to, which may be translated on the way.
+func TestAdvertise(t *testing.T) {
+	rdmatest.Require(t, rdmatest.Fabric)
+	for _, at := range []string{"192.0.2.1:7472", "[2001:db8::1]:7472"} {
+		r, err := fabricrail.Config{Provider: "tcp", Node: "127.0.0.1", Advertise: netip.MustParseAddrPort(at)}.Open(rail.Incarnation{1})
+		require.NoError(t, err)
+		provider, listens, err := fabricrail.AddressOf(r.Address())
+		require.NoError(t, err)
+		require.Equal(t, at, listens.String())
+		require.Contains(t, provider, "tcp")
+		require.NoError(t, r.Close())
+	}
+}
+
 func TestConfigIsChecked(t *testing.T) {
 	for text, cfg := range map[string]fabricrail.Config{
-		"no provider is named: there are tcp, efa":       {},
-		"Node is empty: ":                                {Provider: "tcp"},
-		"Node is 0.0.0.0, which no peer":                 {Provider: "tcp", Node: "0.0.0.0"},
-		"Node is ::, which no peer":                      {Provider: "tcp", Node: "::"},
-		"Node is ::ffff:0.0.0.0, which":                  {Provider: "tcp", Node: "::ffff:0.0.0.0"},
-		"use tcp, ":                                      {Provider: "shm"},
-		"--rail verbs:DEVICE":                            {Provider: "verbs;ofi_rxd"},
-		`"sockets" cannot be a rail: there are tcp, efa`: {Provider: "sockets"},
-		`"TCP" cannot be a rail`:                         {Provider: "TCP"},
-		"WriteDepth is 3":                                {Provider: "tcp", Node: "127.0.0.1", WriteDepth: 3},
-		"Immediates is 1":                                {Provider: "tcp", Node: "127.0.0.1", Immediates: 1},
-		"Heartbeat is -1s":                               {Provider: "tcp", Node: "127.0.0.1", Heartbeat: -time.Second},
-		"less than three times":                          {Provider: "tcp", Node: "127.0.0.1", Heartbeat: 4 * time.Second},
-		"no room for one peer: 832 are ":                 {Provider: "tcp", Node: "127.0.0.1", CompletionDepth: 831},
+		"no provider is named: there are tcp, efa":        {},
+		"Node is empty: ":                                 {Provider: "tcp"},
+		"Node is 0.0.0.0, which no peer":                  {Provider: "tcp", Node: "0.0.0.0"},
+		"Node is ::, which no peer":                       {Provider: "tcp", Node: "::"},
+		"Node is ::ffff:0.0.0.0, which":                   {Provider: "tcp", Node: "::ffff:0.0.0.0"},
+		"Advertise is 0.0.0.0:1: it has to be an address": {Provider: "tcp", Node: "127.0.0.1", Advertise: netip.MustParseAddrPort("0.0.0.0:1")},
+		"Advertise is 192.0.2.1:0":                        {Provider: "tcp", Node: "127.0.0.1", Advertise: netip.MustParseAddrPort("192.0.2.1:0")},
+		"Advertise is 192.0.2.1:1":                        {Provider: "efa", Advertise: netip.MustParseAddrPort("192.0.2.1:1")},
+		"use tcp, ":                                       {Provider: "shm"},
+		"--rail verbs:DEVICE":                             {Provider: "verbs;ofi_rxd"},
+		`"sockets" cannot be a rail: there are tcp, efa`:  {Provider: "sockets"},
+		`"TCP" cannot be a rail`:                          {Provider: "TCP"},
+		"WriteDepth is 3":                                 {Provider: "tcp", Node: "127.0.0.1", WriteDepth: 3},
+		"Immediates is 1":                                 {Provider: "tcp", Node: "127.0.0.1", Immediates: 1},
+		"Heartbeat is -1s":                                {Provider: "tcp", Node: "127.0.0.1", Heartbeat: -time.Second},
+		"less than three times":                           {Provider: "tcp", Node: "127.0.0.1", Heartbeat: 4 * time.Second},
+		"no room for one peer: 832 are ":                  {Provider: "tcp", Node: "127.0.0.1", CompletionDepth: 831},
 	} {
 		_, err := cfg.Open(rail.Incarnation{})
 		require.ErrorIs(t, err, syscall.EINVAL)
