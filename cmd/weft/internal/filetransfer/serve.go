@@ -36,7 +36,7 @@ type Receiver struct {
 	Seats int
 	// Key is the key that senders must have, of at least [wire.MinKey] bytes; empty lets everybody send.
 	Key []byte
-	// Reachable says whether this receiver connects to a sender's engine, given where its request came from; nil is always.
+	// Reachable says whether this receiver serves a sender's engine, given where its request came from; nil is always.
 	// The error is told to the sender.
 	Reachable func(from net.Addr, engine transferengine.Address) error
 	// Once ends Serve after one sender.

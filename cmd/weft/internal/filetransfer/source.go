@@ -98,7 +98,9 @@ func (l *lister) add(path, name string, info fs.FileInfo, err error) {
 		s.Err = fmt.Errorf("its name has %d bytes, more than %d", len(name), wire.MaxName)
 	case info.IsDir():
 		s.Kind = wire.Folder
-		s.Err = l.addFolder(path, name)
+		if s.Err = l.addFolder(path, name); name == "." && s.Err == nil {
+			return // of --relative: the receiver's folder stands for it
+		}
 	case info.Mode().IsRegular():
 		s.Size = uint64(info.Size())
 	default:
