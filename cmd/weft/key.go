@@ -2,15 +2,27 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"os"
+
+	"github.com/spf13/cobra"
 
 	"github.com/weftrdma/weft/cmd/weft/internal/wire"
 )
 
 // maxKeyFile is the largest key file in bytes.
 const maxKeyFile = 4096
+
+// checkKeyFile refuses an empty value of --key-file, such as that of a variable of the shell that is not set: whoever gives the flag
+// wants a key.
+func checkKeyFile(cmd *cobra.Command) error {
+	if f := cmd.Flags().Lookup("key-file"); f.Changed && f.Value.String() == "" {
+		return &usageError{errors.New("--key-file is empty: name the file with the key, or leave the flag out")}
+	}
+	return nil
+}
 
 // readKey reads the value of --key-file: nil if that is empty. White space around the key does not count, so that a line break
 // at its end makes no other key.

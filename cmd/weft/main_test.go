@@ -12,6 +12,7 @@ import (
 	"regexp"
 	"runtime/debug"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -64,12 +65,18 @@ func TestWrongCommandLines(t *testing.T) {
 		"name a command":                          {},
 		`unknown command "copy"`:                  {"copy"},
 		"unknown flag: --speed":                   {"send", "--speed", file, "192.0.2.1:7471"},
-		"only received 1":                         {"send", file},
+		"name at least one":                       {"send", file},
 		"the last argument is the receiver":       {"send", file, "192.0.2.1"},
 		`"0" is no port: from 1 to 65535`:         {"send", file, "192.0.2.1:0"},
 		`"70000" is no port`:                      {"send", file, "192.0.2.1:70000"},
 		"has no host":                             {"send", file, ":7471"},
 		"standard input can be sent once":         {"send", "-", "-", "192.0.2.1:7471"},
+		"would both arrive as file: give another": {"send", "--name", "file", "-", file, "192.0.2.1:7471"},
+		"--name has 0 bytes: from 1 to 4095":      {"send", "--name", "", "-", "192.0.2.1:7471"},
+		"--name has 4096 bytes: from 1 to 4095":   {"send", "--name", strings.Repeat("x", 4096), "-", "192.0.2.1:7471"},
+		"--name x is for standard input":          {"send", "--name", "x", file, "192.0.2.1:7471"},
+		"--key-file is empty":                     {"send", "--key-file", "", file, "192.0.2.1:7471"},
+		"--key-file is empty: name the file":      {"recv", "--dir", ".", "--key-file="},
 		"would both arrive as":                    {"send", file, file, "192.0.2.1:7471"},
 		"--listen 127.0.0.1:99999":                {"recv", "--dir", ".", "--listen", "127.0.0.1:99999"},
 		"--max-files -1":                          {"recv", "--dir", ".", "--max-files", "-1"},
@@ -85,7 +92,7 @@ func TestWrongCommandLines(t *testing.T) {
 		"--rail fabric:sockets: provider \"sockets\" cannot be a rail: there are tcp, efa": {"send", "--rail", "fabric:sockets",
 			file, "192.0.2.1:7471"},
 		"--rail fabric:TCP: provider \"TCP\" cannot be a rail": {"recv", "--dir", ".", "--rail", "fabric:TCP"},
-		"--rail fabric:tcp needs an address":                   {"recv", "--dir", ".", "--rail", "fabric:tcp", "--open", "--listen", ":7471"},
+		"--rail fabric:tcp needs an address":                   {"recv", "--dir", ".", "--rail", "fabric:tcp", "--open", "--listen", ":0"},
 		"--seats 0: from 1 to 1024":                            {"recv", "--dir", ".", "--seats", "0"},
 		"--seats 1025: from 1 to 1024":                         {"recv", "--dir", ".", "--seats", "1025"},
 		"--data-port 65536: from 0 to 65535":                   {"recv", "--dir", ".", "--rail", "fabric:tcp", "--data-port", "65536"},
@@ -110,11 +117,13 @@ func TestFailures(t *testing.T) {
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	defer taken.Close()
+	port := strconv.Itoa(taken.Addr().(*net.TCPAddr).Port)
 	for text, args := range map[string][]string{
 		"no such file or directory": {"recv", "--dir", filepath.Join(dir, "absent")},
-		"verbs:no_such_device":      {"recv", "--dir", dir, "--rail", "verbs:no_such_device"},
+		"verbs:no_such_device":      {"recv", "--dir", dir, "--listen", "127.0.0.1:0", "--rail", "verbs:no_such_device"},
 		"this machine has no address 192.0.2.1. What to do: give one that it has: 127.0.0.1": {"recv", "--dir", dir, "--open", "--listen", "192.0.2.1:7471"},
 		"another program listens on port": {"recv", "--dir", dir, "--listen", taken.Addr().String()},
+		"--data-port " + port + ": another program listens on port " + port + ". What to do: ": {"recv", "--dir", dir, "--listen", "127.0.0.1:0", "--data-port", port, "--rail", "fabric:tcp"},
 	} {
 		status, out, err := weft(t, args...)
 		require.Equal(t, statusFailed, status, args)
@@ -130,7 +139,7 @@ func TestFailures(t *testing.T) {
 
 // TestDoctorKeepsItsWord: where an error says that the doctor has everything, the doctor finds what the error tells.
 func TestDoctorKeepsItsWord(t *testing.T) {
-	_, _, stderr := weft(t, "recv", "--dir", t.TempDir(), "--rail", "verbs:no_such_device")
+	_, _, stderr := weft(t, "recv", "--dir", t.TempDir(), "--listen", "127.0.0.1:0", "--rail", "verbs:no_such_device")
 	if !strings.Contains(stderr, "weft doctor") {
 		return // this machine has all that RDMA needs, and no device of that name
 	}
@@ -399,4 +408,15 @@ func TestNoMeter(t *testing.T) {
 	m.add("file", 50)
 	a.console.clear()
 	require.Empty(t, stderr.String())
+}
+
+// TestInLine says a sender's place when it changes, and not each time that the receiver repeats it.
+func TestInLine(t *testing.T) {
+	a, _, stderr := testApp(false)
+	say := a.inLine("192.0.2.1:7471")
+	for _, place := range []int{2, 2, 2, 1, 1} {
+		say(place)
+	}
+	require.Equal(t, "weft: all seats of 192.0.2.1:7471 are taken; place 2 in line\n"+
+		"weft: all seats of 192.0.2.1:7471 are taken; place 1 in line\n", stderr.String())
 }

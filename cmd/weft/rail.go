@@ -204,6 +204,10 @@ func (a *app) openEngine(spec string, at place) (*transferengine.Engine, string,
 		return nil, "", err
 	}
 	engine, err := transferengine.Open(transferengine.Config{NoSpin: true, Rails: []rail.Opener{opener}})
+	if at.dataPort != 0 && errors.Is(err, syscall.EADDRINUSE) {
+		f := doctor.Listening(net.JoinHostPort(at.local.IP.String(), strconv.Itoa(at.dataPort)), err)
+		return nil, "", fmt.Errorf("--data-port %d: %s. What to do: %s", at.dataPort, f.Text, f.Fix)
+	}
 	if err != nil {
 		return nil, "", diagnose(name, err)
 	}
@@ -233,6 +237,9 @@ func inner(err error) error {
 func dial(ctx context.Context, address string) (net.Conn, error) {
 	d := net.Dialer{Timeout: 10 * time.Second, KeepAliveConfig: keepAlive}
 	conn, err := d.DialContext(ctx, "tcp", address)
+	if ctx.Err() != nil && err != nil {
+		return nil, context.Cause(ctx)
+	}
 	if err != nil {
 		return nil, explainDial(address, err)
 	}
@@ -242,12 +249,13 @@ func dial(ctx context.Context, address string) (net.Conn, error) {
 // explainDial says what is wrong with a receiver that cannot be connected to.
 func explainDial(address string, err error) error {
 	var unknown *net.DNSError
+	var network net.Error
 	switch {
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return fmt.Errorf("nobody listens on %s (connection refused): start weft recv --listen %[1]s there", address)
 	case errors.As(err, &unknown):
 		return fmt.Errorf("%s: no host of that name is known here: give its IP address", unknown.Name)
-	case errors.Is(err, os.ErrDeadlineExceeded):
+	case errors.As(err, &network) && network.Timeout(): // net has several
 		return fmt.Errorf("%s does not answer: the host is down, or a firewall lies between", address)
 	}
 	return fmt.Errorf("connect to %s: %w", address, inner(err))

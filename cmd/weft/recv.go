@@ -50,7 +50,7 @@ there is right. --max-files and --max-bytes limit what one sender may leave.
 With --json each sender's result is one object on a line: command, status, error (what
 ended it early), rail, peer, total (files, failed, bytes), files (name, folder,
 bytes, sha256, error, and name_base64 for a name that is not UTF-8; the first 100,000
-that are in place and 1,000 that are not), seconds, bytes_per_second, control_bytes
+that are in place and 1,000 that are not, with 16 MiB of names), seconds, bytes_per_second, control_bytes
 (over TCP, both ways) and rdma_bytes (by the rail). If recv itself fails, a last
 object says why.
 
@@ -60,7 +60,12 @@ when all files of the one sender are in place; 1 when it could not serve, or wit
 number of the signal when it was stopped in the middle of a transfer, or with --once
 before there was one.`,
 		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return a.recv(cmd.Context(), o) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := checkKeyFile(cmd); err != nil {
+				return err
+			}
+			return a.recv(cmd.Context(), o)
+		},
 	}
 	o.window = filetransfer.DefaultWindow
 	c.Flags().StringVar(&o.rail, "rail", "auto", railHelp)

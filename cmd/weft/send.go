@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/weftrdma/weft/cmd/weft/internal/filetransfer"
+	"github.com/weftrdma/weft/cmd/weft/internal/wire"
 )
 
 // stdinArgument stands for standard input in place of a file.
@@ -53,9 +54,20 @@ both ways) and rdma_bytes (by the rail).
 Exit status: 0 when every file is in place with its hash compared; 1 when one is
 not, and standard error says why; 2 when the command line was wrong; 130 after
 Ctrl-C.`,
-		Args: cobra.MinimumNArgs(2),
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) < 2 {
+				return errors.New("name at least one file, and the receiver behind it: weft send FILE… HOST:PORT")
+			}
+			return nil
+		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.files, o.to = args[:len(args)-1], args[len(args)-1]
+			if cmd.Flags().Changed("name") && !slices.Contains(o.files, stdinArgument) {
+				return &usageError{fmt.Errorf("--name %s is for standard input, which is not sent: give %s for it", o.name, stdinArgument)}
+			}
+			if err := checkKeyFile(cmd); err != nil {
+				return err
+			}
 			return a.send(cmd.Context(), o)
 		},
 	}
@@ -77,9 +89,23 @@ func (a *app) sources(o sendOptions) ([]filetransfer.Source, error) {
 	case 0:
 		return sources, nil
 	case 1:
+		if err := checkName(o.name, sources); err != nil {
+			return nil, &usageError{err}
+		}
 		return append(sources, filetransfer.StreamSource(a.stdin, o.name)), nil
 	}
 	return nil, &usageError{errors.New("standard input can be sent once")}
+}
+
+// checkName refuses a name for standard input that cannot be one, or that a file beside it has.
+func checkName(name string, beside []filetransfer.Source) error {
+	if len(name) == 0 || len(name) > wire.MaxName {
+		return fmt.Errorf("--name has %d bytes: from 1 to %d are possible", len(name), wire.MaxName)
+	}
+	if i := slices.IndexFunc(beside, func(s filetransfer.Source) bool { return s.Name == name }); i >= 0 {
+		return fmt.Errorf("%s and standard input would both arrive as %s: give another --name", beside[i].Path, name)
+	}
+	return nil
 }
 
 // checkHostPort refuses what is no HOST:PORT.
@@ -126,13 +152,21 @@ func (a *app) send(ctx context.Context, o sendOptions) (err error) {
 		return err
 	}
 	meter := a.newMeter(totalOf(files))
-	sender := filetransfer.Sender{Engine: engine, Key: key, Progress: meter.add,
-		Redial: func(ctx context.Context) (net.Conn, error) { return dial(ctx, o.to) },
-		Waiting: func(place int) {
-			fmt.Fprintf(a.stderr, "weft: all seats of %s are taken; place %d in line\n", o.to, place)
-		}}
+	sender := filetransfer.Sender{Engine: engine, Key: key, Progress: meter.add, Waiting: a.inLine(o.to),
+		Redial: func(ctx context.Context) (net.Conn, error) { return dial(ctx, o.to) }}
 	report, err := sender.Send(ctx, conn, files)
 	return a.reportTransfer("send", rail, report, err, statusOf(ctx, err))
+}
+
+// inLine returns a function that says a sender's place in line each time it has changed: the receiver tells it more often.
+func (a *app) inLine(receiver string) func(place int) {
+	said := 0
+	return func(place int) {
+		if place != said {
+			said = place
+			fmt.Fprintf(a.stderr, "weft: all seats of %s are taken; place %d in line\n", receiver, place)
+		}
+	}
 }
 
 // totalOf is how many bytes the files have, less than 0 if that is not known.
