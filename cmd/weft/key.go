@@ -17,7 +17,7 @@ const maxKeyFile = 4096
 
 // checkKeyFile refuses an empty value of --key-file, such as that of a variable of the shell that is not set: whoever gives the flag
 // wants a key.
-func checkKeyFile(cmd *cobra.Command) error {
+func checkKeyFile(cmd *cobra.Command, _ []string) error {
 	if f := cmd.Flags().Lookup("key-file"); f.Changed && f.Value.String() == "" {
 		return &usageError{errors.New("--key-file is empty: name the file with the key, or leave the flag out")}
 	}

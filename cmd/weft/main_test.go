@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -14,6 +15,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -419,4 +421,22 @@ func TestInLine(t *testing.T) {
 	}
 	require.Equal(t, "weft: all seats of 192.0.2.1:7471 are taken; place 2 in line\n"+
 		"weft: all seats of 192.0.2.1:7471 are taken; place 1 in line\n", stderr.String())
+}
+
+// slowNetwork is the error of a connection that took too long, in the form that has no deadline of package os.
+type slowNetwork struct{ error }
+
+func (slowNetwork) Timeout() bool   { return true }
+func (slowNetwork) Temporary() bool { return true }
+
+// TestDialErrors say what is wrong with the receiver, and a signal is no error of the network.
+func TestDialErrors(t *testing.T) {
+	for _, err := range []error{os.ErrDeadlineExceeded, slowNetwork{errors.New("i/o timeout")}} {
+		err = explainDial("192.0.2.1:7471", &net.OpError{Op: "dial", Err: err})
+		require.EqualError(t, err, "192.0.2.1:7471 does not answer: the host is down, or a firewall lies between")
+	}
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(&signalError{syscall.SIGINT})
+	_, err := dial(ctx, "192.0.2.1:7471")
+	require.EqualError(t, err, "it was interrupted")
 }

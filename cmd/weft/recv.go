@@ -44,8 +44,8 @@ out of it or through a link are refused, and so are those that exist, unless
 --force lets regular files be replaced. Until a file is whole and its SHA-256 compared
 its name begins with .weft-; what a receiver leaves of such files that is killed is
 removed by the next one. With --resume what arrived of a file that was interrupted is
-kept, and when the file is sent again only the rest of it is, if the hash of what is
-there is right. --max-files and --max-bytes limit what one sender may leave.
+kept, as .weft-part-…, and when the file is sent again only the rest of it is, if the
+hash of what is there is right; what is never sent again stays until you remove it. --max-files and --max-bytes limit what one sender may leave.
 
 With --json each sender's result is one object on a line: command, status, error (what
 ended it early), rail, peer, total (files, failed, bytes), files (name, folder,
@@ -59,13 +59,9 @@ when all files of the one sender are in place; 1 when it could not serve, or wit
 --once when a file is not in place; 2 when the command line was wrong; 128 and the
 number of the signal when it was stopped in the middle of a transfer, or with --once
 before there was one.`,
-		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := checkKeyFile(cmd); err != nil {
-				return err
-			}
-			return a.recv(cmd.Context(), o)
-		},
+		Args:    cobra.NoArgs,
+		PreRunE: checkKeyFile,
+		RunE:    func(cmd *cobra.Command, _ []string) error { return a.recv(cmd.Context(), o) },
 	}
 	o.window = filetransfer.DefaultWindow
 	c.Flags().StringVar(&o.rail, "rail", "auto", railHelp)
@@ -81,8 +77,8 @@ before there was one.`,
 	c.Flags().BoolVar(&o.once, "once", false, "end after one sender")
 	c.Flags().BoolVar(&o.force, "force", false, "replace files that exist")
 	c.Flags().BoolVar(&o.resume, "resume", false, "keep what arrived of files that were interrupted, and go on with it")
-	c.Flags().Var(&o.maxBytes, "max-bytes", "how much one sender may leave, such as 10GiB; 0 is no limit")
-	c.Flags().IntVar(&o.maxFiles, "max-files", 0, "how many files and folders one sender may leave; 0 is no limit")
+	c.Flags().Var(&o.maxBytes, "max-bytes", "how much one transfer may bring, such as 10GiB; 0 is no limit")
+	c.Flags().IntVar(&o.maxFiles, "max-files", 0, "how many files and folders one transfer may bring; 0 is no limit")
 	c.Flags().Var(&o.window, "window", "memory for each sender, with a key twice that; files may be larger")
 	return c
 }

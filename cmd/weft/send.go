@@ -60,13 +60,11 @@ Ctrl-C.`,
 			}
 			return nil
 		},
+		PreRunE: checkKeyFile,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.files, o.to = args[:len(args)-1], args[len(args)-1]
 			if cmd.Flags().Changed("name") && !slices.Contains(o.files, stdinArgument) {
 				return &usageError{fmt.Errorf("--name %s is for standard input, which is not sent: give %s for it", o.name, stdinArgument)}
-			}
-			if err := checkKeyFile(cmd); err != nil {
-				return err
 			}
 			return a.send(cmd.Context(), o)
 		},

@@ -139,17 +139,25 @@ func TestResume(t *testing.T) {
 
 // TestResumeChanged: what is there of a file is not gone on with if it is no longer what was compared.
 func TestResumeChanged(t *testing.T) {
-	b, dir := open(t, inbox.Config{Resume: true})
-	require.NoError(t, begin(t, b, largeEntry(), strings.Repeat("x", large/2)).Suspend())
-	have, err := b.Check(largeEntry())
-	require.NoError(t, err)
-	require.NoError(t, have.Close())
-	partial := filepath.Join(dir, temporaries(t, dir)[0])
-	require.NoError(t, os.WriteFile(partial, []byte(strings.Repeat("y", large/2)), 0o600))
-	require.NoError(t, os.Chtimes(partial, time.Time{}, noon)) // the clock of a file system may not have ticked meanwhile
-	_, err = b.Create(largeEntry(), have)
-	require.ErrorContains(t, err, "has changed: send it again")
-	require.Empty(t, temporaries(t, dir))
+	for _, exchanged := range []bool{false, true} {
+		b, dir := open(t, inbox.Config{Resume: true})
+		require.NoError(t, begin(t, b, largeEntry(), strings.Repeat("x", large/2)).Suspend())
+		partial := filepath.Join(dir, temporaries(t, dir)[0])
+		require.NoError(t, os.Chtimes(partial, time.Time{}, noon))
+		have, err := b.Check(largeEntry())
+		require.NoError(t, err)
+		require.NoError(t, have.Close())
+		after := noon.Add(1) // the clock of a file system may not have ticked meanwhile
+		if exchanged {
+			require.NoError(t, os.Rename(partial, filepath.Join(dir, "kept")))
+			after = noon // another file that looks the same
+		}
+		require.NoError(t, os.WriteFile(partial, []byte(strings.Repeat("y", large/2)), 0o600))
+		require.NoError(t, os.Chtimes(partial, time.Time{}, after))
+		_, err = b.Create(largeEntry(), have)
+		require.ErrorContains(t, err, "has changed: send it again")
+		require.Empty(t, temporaries(t, dir))
+	}
 }
 
 // TestNotResumed: nothing is kept of small files, of streams, and by inboxes that do not resume.
