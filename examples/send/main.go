@@ -12,6 +12,9 @@ import (
 )
 
 func main() {
+	if len(os.Args) != 3 {
+		log.Fatal("send ADDRESS DESCRIPTOR: the receiver prints both")
+	}
 	var address transferengine.Address
 	check(address.UnmarshalText([]byte(os.Args[1])))
 	var inbox transferengine.Descriptor
