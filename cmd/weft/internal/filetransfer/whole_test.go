@@ -280,6 +280,7 @@ func TestHostileRecords(t *testing.T) {
 		{"it sends file 1, which is not awaited", records(start, []uint64{1, 0})},
 		{"it sends file 18446744073709551615", records(start, []uint64{1<<64 - 1, 0})},
 		{"it begins a file inside another one", records(start, one, start, one)},
+		{"it sends file 0, which is not awaited", records(start, one, whole, strings.Repeat("x", 32), start, one)},
 		{"it sends file 0 from byte 5 on, which nobody asked for", records(start, []uint64{0, 5})},
 	} {
 		h := newHostile(t, end, fmt.Sprintf("hostile %d", i))
