@@ -75,12 +75,14 @@ func TestKeyFiles(t *testing.T) {
 	require.Contains(t, stderr, "no such file")
 
 	open := keyFile(t, "0123456789abcdef")
-	require.NoError(t, os.Chmod(open, 0o644))
-	var warned bytes.Buffer
-	key, err := (&app{stderr: &warned}).readKey(open)
-	require.NoError(t, err)
-	require.Equal(t, "0123456789abcdef", string(key))
-	require.Contains(t, warned.String(), "other users of this machine can read the key: chmod 600 "+open)
+	for mode, warns := range map[os.FileMode]bool{0o600: false, 0o400: false, 0o640: true, 0o604: true} {
+		require.NoError(t, os.Chmod(open, mode))
+		var warned bytes.Buffer
+		key, err := (&app{stderr: &warned}).readKey(open)
+		require.NoError(t, err)
+		require.Equal(t, "0123456789abcdef", string(key))
+		require.Equal(t, warns, strings.Contains(warned.String(), "other users of this machine can read the key: chmod 600 "+open), mode)
+	}
 }
 
 // TestOpenToOthersOnlyIfTold: without a key and without --open a receiver serves the loopback alone.

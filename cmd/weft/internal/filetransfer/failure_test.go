@@ -280,6 +280,14 @@ func TestHostileReceiver(t *testing.T) {
 	require.NoError(t, err)
 	defer region.Close()
 	own := request(t, engine, region)
+	memory1, err := mem.Map((1<<16 + 1) * slot)
+	require.NoError(t, err)
+	many, err := engine.Register(memory1.Bytes(), transferengine.RemoteWrite)
+	require.NoError(t, err)
+	defer func() {
+		require.NoError(t, many.Close())
+		require.NoError(t, memory1.Close())
+	}()
 	for i, c := range []struct {
 		answer wire.Message
 		text   string
@@ -288,6 +296,8 @@ func TestHostileReceiver(t *testing.T) {
 		{&wire.Abort{Text: "no \x1b[31mroom"}, `it gave up: "no \x1b[31mroom"`},
 		{&wire.Welcome{Engine: own.Engine, Window: own.Credits, SlotSize: slot, Slots: 2}, "it offers 2 slots of 4096 bytes in a window of 4096"},
 		{&wire.Welcome{Engine: own.Engine, Window: own.Credits, SlotSize: 1 << 31, Slots: 1 << 31}, "it offers 2147483648 slots"},
+		{&wire.Welcome{Engine: own.Engine, Window: own.Credits, SlotSize: 1, Slots: slot}, "it offers 4096 slots of 1 bytes"},
+		{&wire.Welcome{Engine: own.Engine, Window: request(t, engine, many).Credits, SlotSize: slot, Slots: 1<<16 + 1}, "it offers 65537 slots of 4096 bytes"},
 		{&wire.Welcome{Engine: own.Credits, Window: own.Credits, SlotSize: slot, Slots: 1}, "address: starts with"},
 	} {
 		l, err := net.Listen("tcp", "127.0.0.1:0")

@@ -35,7 +35,8 @@ const (
 	wantSlots  = 16
 	stageBytes = 4 << 20 // what the sender reads ahead, unless one slot is more
 
-	// What a sender accepts of a receiver, so that the receiver cannot make it allocate at will.
+	// What a sender accepts of a receiver, so that the receiver cannot make it allocate at will. A slot has at least slotAlign bytes:
+	// each record but data must fit into an empty one.
 	acceptSlot  = 16 << 20
 	acceptSlots = 1 << 16
 

@@ -156,10 +156,10 @@ func (s *sending) accept(welcome *wire.Welcome) (address transferengine.Address,
 	if address, s.window, err = unmarshal(welcome.Engine, welcome.Window); err != nil {
 		return address, err
 	}
-	if welcome.SlotSize > acceptSlot || welcome.Slots > acceptSlots ||
+	if welcome.SlotSize < slotAlign || welcome.SlotSize > acceptSlot || welcome.Slots > acceptSlots ||
 		s.window.Length() != uint64(welcome.SlotSize)*uint64(welcome.Slots) {
-		return address, fmt.Errorf("it offers %d slots of %d bytes in a window of %d; at most %d of at most %d are possible",
-			welcome.Slots, welcome.SlotSize, s.window.Length(), acceptSlots, acceptSlot)
+		return address, fmt.Errorf("it offers %d slots of %d bytes in a window of %d; at most %d of %d to %d are possible",
+			welcome.Slots, welcome.SlotSize, s.window.Length(), acceptSlots, slotAlign, acceptSlot)
 	}
 	s.slotSize, s.slots = int(welcome.SlotSize), int(welcome.Slots)
 	s.stage, err = newBuffer(s.config.Engine, s.stageSlots()*s.slotSize, 0)
