@@ -233,6 +233,9 @@ func (mr *MR) Access() AccessFlags { return mr.access }
 // SGE is the entry of a work request for length bytes of the region from offset on. Bytes outside of the region are an error,
 // which the device would report only when the request is carried out.
 func (mr *MR) SGE(offset, length int) (SGE, error) {
+	if mr.length == 0 {
+		return SGE{}, invalid("the region has no memory that is known here: make the entry of its LKey and an address")
+	}
 	if offset < 0 || length < 0 || uint64(offset) > mr.length || uint64(length) > mr.length-uint64(offset) {
 		return SGE{}, invalid("%d bytes at offset %d are not in a memory region of %d bytes", length, offset, mr.length)
 	}

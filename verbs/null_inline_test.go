@@ -38,6 +38,11 @@ func TestSGEStaysInItsRegion(t *testing.T) {
 	entry, err := large.SGE(1<<32, 1<<32-1)
 	require.NoError(t, err)
 	require.Equal(t, verbs.SGE{Addr: 1 << 32, Length: math.MaxUint32, LKey: large.LKey()}, entry)
+	none, err := n.pd.AllocNullMR()
+	require.NoError(t, err)
+	closeAtEnd(t, none)
+	_, err = none.SGE(0, 64)
+	require.ErrorContains(t, err, "make the entry of its LKey")
 }
 
 // The bytes are taken during the post, from memory that no region is for.

@@ -77,7 +77,11 @@ func (mr *MR) reregister(what uint32, pd *PD, access AccessFlags) error {
 	if pd != nil {
 		ptr = pd.ptr
 	}
-	made, code, err := cReregMR(mr.ptr, what, ptr, mr.addr, mr.length, uint32(access))
+	rights := access
+	if what&reregAccess == 0 {
+		rights = 0 // the library refuses rights that are not to be changed
+	}
+	made, code, err := cReregMR(mr.ptr, what, ptr, mr.addr, mr.length, uint32(rights))
 	if code == 0 {
 		mr.lkey, mr.rkey, mr.access = made.lkey, made.rkey, access
 		return nil
@@ -95,15 +99,16 @@ func (mr *MR) reregister(what uint32, pd *PD, access AccessFlags) error {
 // reregBadInput is IBV_REREG_MR_ERR_INPUT: the region is still valid.
 const reregBadInput = -1
 
-// AllocNullMR makes a region that reads as zeros and swallows writes, for parts of a message that are not wanted. Where the
-// driver has none the error wraps [errors.ErrUnsupported].
+// AllocNullMR makes a region that reads as zeros and swallows writes, for parts of a message that are not wanted: an entry with
+// its LKey may have any address and length. Where the driver has none the error wraps [errors.ErrUnsupported].
 //
 // Implements:
 //
 //	struct ibv_mr *ibv_alloc_null_mr(struct ibv_pd *pd)
 func (pd *PD) AllocNullMR() (*MR, error) { return pd.withoutMemory(cAllocNullMR, false) }
 
-// ImportMR uses a region of the process that this device was imported from, by its [MR.Handle].
+// ImportMR uses a region of the process that this device was imported from, by its [MR.Handle]. Where its memory lies is known
+// there alone: [MR.Addr] and [MR.Length] are 0.
 //
 // Implements:
 //

@@ -1,11 +1,16 @@
 /* The null provider's protection domains, memory and address handles. */
+static struct ibv_pd *null_make_pd(struct ibv_context *context, uint32_t handle)
+{
+    struct ibv_pd *pd = null_make(context, sizeof(*pd));
+    if (pd != NULL)
+        *pd = (struct ibv_pd){.context = context, .handle = handle};
+    return pd;
+}
+
 static struct ibv_pd *null_alloc_pd(struct ibv_context *context)
 {
     NULL_POINTER(context, ibv_alloc_pd);
-    struct ibv_pd *pd = null_make(context, sizeof(*pd));
-    if (pd != NULL)
-        pd->context = context;
-    return pd;
+    return null_make_pd(context, ++null_of(context)->domains);
 }
 
 static int null_dealloc_pd(struct ibv_pd *pd)
@@ -36,17 +41,13 @@ static struct ibv_pd *null_alloc_parent_domain(struct ibv_context *context, stru
     NULL_POINTER(context, alloc_parent_domain);
     if (attr->pd == NULL || attr->td == NULL || attr->comp_mask != 0)
         return null_fail(EINVAL);
-    struct ibv_pd *pd = null_make(context, sizeof(*pd));
-    if (pd != NULL)
-        pd->context = context;
-    return pd;
+    return null_make_pd(context, attr->pd->handle);
 }
 
 static struct ibv_pd *null_import_pd(struct ibv_context *context, uint32_t handle)
 {
-    (void)handle;
     NULL_POINTER(context, ibv_import_pd);
-    return null_alloc_pd(context);
+    return null_make_pd(context, handle);
 }
 
 static void null_unimport_pd(struct ibv_pd *pd)
@@ -110,9 +111,13 @@ static void null_unimport_mr(struct ibv_mr *mr)
 
 static int null_rereg_mr(struct ibv_mr *mr, int what, struct ibv_pd *pd, void *addr, size_t length, int access)
 {
-    (void)pd;
-    (void)access;
     NULL_RESULT(mr->context, ibv_rereg_mr);
+    if (access != 0 && (what & IBV_REREG_MR_CHANGE_ACCESS) == 0) { /* as the library checks it */
+        errno = EINVAL;
+        return IBV_REREG_MR_ERR_INPUT;
+    }
+    if ((what & IBV_REREG_MR_CHANGE_PD) != 0)
+        mr->pd = pd;
     if ((what & IBV_REREG_MR_CHANGE_TRANSLATION) != 0) {
         mr->addr = addr;
         mr->length = length;

@@ -71,7 +71,7 @@ struct weft_null {
     int64_t live;
     int late;                       /* what the call in progress returns once it has freed its object */
     struct weft_null_dmabuf dmabuf; /* the last */
-    uint32_t key, qpn;              /* the last that was given out */
+    uint32_t key, qpn, domains;     /* the last that was given out */
     uint64_t ticks;                 /* of the device's counter */
     uint64_t wall_ns;               /* of its wall clock */
     struct {
