@@ -237,3 +237,25 @@ func TestBuildersThatAreRefused(t *testing.T) {
 	require.ErrorContains(t, err, "defective before rdma-core 64")
 	require.Zero(t, soft.null.Calls("create_qp_ex"))
 }
+
+// TestSRDGoesBeyondThePortsLargestMessage: what EFA's port tells is the bound of a send, and writes and reads have another, which
+// verbs does not tell.
+func TestSRDGoesBeyondThePortsLargestMessage(t *testing.T) {
+	n := newNull(t, func(null *cgotest.Null) { null.SetPort(1, cgotest.Port{State: 4, MTU: 5, MaxMessage: 8928}) })
+	raw := n.null.NewSRD(n.pd.Raw(), n.cq.Raw(), 8, 8)
+	defer cgotest.DestroyQP(raw)
+	qp, err := n.pd.WrapQP(raw)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, qp.Close()) }()
+	require.NoError(t, qp.Activate(1, qkey))
+	ah, err := n.pd.CreateAH(n.to(1))
+	require.NoError(t, err)
+	closeAtEnd(t, ah)
+	for _, op := range []verbs.Opcode{verbs.OpWrite, verbs.OpWriteImm, verbs.OpRead} {
+		wr := datagram(ah.Ref())
+		wr.Opcode, wr.NumSGE = op, 1
+		_, err = qp.PostSend([]verbs.SendWR{wr}, []verbs.SGE{{Length: 1 << 20}})
+		require.NoError(t, err, op)
+	}
+	require.Len(t, n.take(t), 3)
+}

@@ -3,6 +3,7 @@ package verbs
 import (
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"time"
 )
@@ -108,8 +109,11 @@ func (qp *QP) learnPort(port uint8) (PortAttr, error) {
 		return PortAttr{}, err
 	}
 	longest := attr.MaxMessage
-	if qp.Type() == UD {
+	switch qp.Type() {
+	case UD:
 		longest = uint32(attr.ActiveMTU) // a datagram is one packet
+	case SRD:
+		longest = math.MaxUint32 // EFA's port tells that of sends; that of writes and reads is known to efadv alone
 	}
 	qp.port = port
 	qp.setMaxMessage(longest)
