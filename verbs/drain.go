@@ -100,7 +100,7 @@ func (d *drain) address(number uint8) error {
 }
 
 func (d *drain) run(ctx context.Context) error {
-	for {
+	for left := d.qp.cfg.SendCQ.Depth() + d.qp.cfg.RecvCQ.Depth(); ; {
 		if err := d.mark(); err != nil {
 			return err
 		}
@@ -116,7 +116,11 @@ func (d *drain) run(ctx context.Context) error {
 		if d.marks == [2]mark{back, back} {
 			return nil
 		}
-		if n == 0 && ctx.Err() != nil {
+		if ctx.Err() == nil {
+			continue
+		}
+		// What is there already is still taken. What comes later is of others, and may never end.
+		if left -= n; n == 0 || left <= 0 {
 			return fmt.Errorf("drain QP %d: %w", d.qp.num, context.Cause(ctx))
 		}
 	}

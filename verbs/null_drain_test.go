@@ -56,3 +56,32 @@ func TestNullDrainFails(t *testing.T) {
 	closeAtEnd(t, wrapped)
 	require.ErrorIs(t, wrapped.Drain(soon, nil), syscall.EINVAL)
 }
+
+// TestNullDrainEndsAmongOthers: completions of other queue pairs, which never end, do not keep a drain from its bound.
+func TestNullDrainEndsAmongOthers(t *testing.T) {
+	n := newNull(t, nil)
+	other, _ := n.connected(t)
+	stuck, err := n.pd.CreateQP(verbs.QPConfig{Type: verbs.RC, SendCQ: n.cq, RecvCQ: n.cq, MaxSendWR: 4})
+	require.NoError(t, err)
+	closeAtEnd(t, stuck)
+	local, err := stuck.Init(n.gid, remoteAccess)
+	require.NoError(t, err)
+	require.NoError(t, stuck.Connect(local, verbs.ConnectConfig{}))
+	n.null.Hold()
+	n.null.Fail("ibv_modify_qp", 0, 0, 0) // says that it did
+	arrive := func() {
+		require.NoError(t, n.null.Complete(n.cq.Raw(), cgotest.Completion{ID: 1, QPN: other.Num()}))
+	}
+	arrive()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	seen := 0
+	err = stuck.Drain(ctx, func(*verbs.WC) {
+		arrive() // one for one
+		if seen++; seen == 100 {
+			cancel()
+		}
+		require.Less(t, seen, 1<<16)
+	})
+	require.ErrorIs(t, err, context.Canceled)
+}
