@@ -211,3 +211,31 @@ func TestNullInlineIsProbedDownward(t *testing.T) {
 	require.Equal(t, 64, qp.Caps().MaxInline)
 	require.Equal(t, 4, n.null.Calls("ibv_create_qp"))
 }
+
+// TestNullQueuesThatAreNotThere: a queue pair without one of its queues says so. A driver would call the queue full, and who
+// polls and posts again then does so for ever.
+func TestNullQueuesThatAreNotThere(t *testing.T) {
+	n := newNull(t, nil)
+	srq, err := n.pd.CreateSRQ(verbs.SRQConfig{MaxWR: 4})
+	require.NoError(t, err)
+	closeAtEnd(t, srq)
+	create := func(cfg verbs.QPConfig) *verbs.QP {
+		cfg.Type, cfg.SendCQ, cfg.RecvCQ = verbs.RC, n.cq, n.cq
+		qp, err := n.pd.CreateQP(cfg)
+		require.NoError(t, err)
+		closeAtEnd(t, qp)
+		return qp
+	}
+	accepted, err := create(verbs.QPConfig{MaxSendWR: 4, SRQ: srq}).PostRecv(make([]verbs.RecvWR, 2), nil)
+	require.Zero(t, accepted)
+	require.ErrorIs(t, err, syscall.EINVAL)
+	require.ErrorContains(t, err, "work request 0 of 2: the queue pair has no receive queue of its own")
+	accepted, err = create(verbs.QPConfig{MaxSendWR: 4}).PostRecv(make([]verbs.RecvWR, 2), nil)
+	require.Zero(t, accepted)
+	require.ErrorIs(t, err, syscall.EINVAL)
+	require.ErrorContains(t, err, "the queue pair has no receive queue of its own")
+	accepted, err = create(verbs.QPConfig{MaxRecvWR: 4}).PostSend(sends(2), nil)
+	require.Zero(t, accepted)
+	require.ErrorIs(t, err, syscall.EINVAL)
+	require.ErrorContains(t, err, "work request 0 of 2: the queue pair has no send queue")
+}

@@ -96,6 +96,7 @@ const (
 	badClosed
 	badPatch
 	badAHClosed
+	badQueue
 )
 
 // post is struct weft_post.
@@ -169,7 +170,13 @@ func (l *qpLimits) postError(object, op string, p *post) error {
 		reason = "a UD send needs an address handle of its own device"
 	case badAtomic:
 		reason = "an atomic has one entry of 8 bytes, and a remote address that is a multiple of 8"
+	case badQueue:
+		reason = "the queue pair has no receive queue of its own: it was made with an SRQ or without MaxRecvWR"
 	case badUnsignaled:
+		if l.maxSendWR == 0 {
+			reason = "the queue pair has no send queue: it was made without MaxSendWR"
+			break
+		}
 		reason = fmt.Sprintf("the queue of %d would be full of requests without SendSignaled, and never empty again", l.maxSendWR)
 	}
 	return invalid("%s: work request %d of %d: %s; nothing was posted", object, p.accepted, p.n, reason)

@@ -84,6 +84,7 @@ enum weft_bad_wr {
     WEFT_BAD_CLOSED,     /* the queue pair was destroyed */
     WEFT_BAD_PATCH,      /* not a prepared request, or not after the one before */
     WEFT_BAD_AH_CLOSED,  /* UD with an address handle that was destroyed */
+    WEFT_BAD_QUEUE,      /* receives to a queue pair without a receive queue of its own */
 };
 
 /* verbs.Patch: what a post changes in a prepared work request. */

@@ -84,6 +84,7 @@ static inline struct weft_qp qp_of(uint32_t type)
         .qp = &driver_qp,
         .limits = {.type = type,
                    .max_send_wr = MOST + 1,
+                   .max_recv_wr = MOST + 1,
                    .max_send_sge = MAX_SEND_SGE,
                    .max_recv_sge = MAX_RECV_SGE,
                    .max_inline = MAX_INLINE,

@@ -215,7 +215,7 @@ static void a_driver_that_does_not_say_where_took_nothing(void)
 
 static int post_one(post *p)
 {
-    struct weft_qp qp = {.qp = &driver_qp, .limits = {.type = IBV_QPT_RC, .max_send_wr = 2}};
+    struct weft_qp qp = {.qp = &driver_qp, .limits = {.type = IBV_QPT_RC, .max_send_wr = 2, .max_recv_wr = 2}};
     struct batch b = batch_of(1, MIXED);
     uint32_t accepted = 99;
 

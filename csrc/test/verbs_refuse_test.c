@@ -34,7 +34,8 @@ static struct batch spoilt(uint32_t n, uint32_t i, enum weft_bad_wr reason)
     case WEFT_BAD_FAILED:
     case WEFT_BAD_CLOSED:
     case WEFT_BAD_PATCH:
-    case WEFT_BAD_AH_CLOSED: /* no fault of a single request */
+    case WEFT_BAD_AH_CLOSED:
+    case WEFT_BAD_QUEUE: /* no fault of a single request */
         break;
     }
     return b;

@@ -398,6 +398,9 @@ void weft_qp_post_recv(weft_handle handle, const struct weft_recv_wr *wrs, const
     weft_crossed(&qp->crossings);
     weft_lock(&qp->lock);
     int rc = -(int)qp->refuses_recvs;
+    post->accepted = 0;
+    if (rc == 0 && WEFT_RARELY(qp->limits.max_recv_wr == 0 || qp->qp->srq != NULL))
+        rc = -WEFT_BAD_QUEUE;
     if (rc == 0)
         rc = -weft_check_recvs(wrs, post->n, post->num_sge, qp->limits.max_recv_sge, &post->accepted);
     if (rc == 0)
