@@ -5,12 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
+	"sync"
 	"syscall"
 	"time"
 	"unsafe"
 
 	"github.com/weftrdma/weft/internal/life"
-	"github.com/weftrdma/weft/internal/mem"
+	"github.com/weftrdma/weft/internal/solo"
 )
 
 // CompChannel is a completion channel that several completion queues share, so that one goroutine waits for all of them.
@@ -20,6 +22,9 @@ type CompChannel struct {
 	ptr    unsafe.Pointer // struct weft_channel *
 	events *waiter
 	raw    [64]uint64 // of Wait, which one goroutine at a time calls
+
+	mu   sync.Mutex
+	lost []*CQ // that the device reported so, and Wait has not told yet
 }
 
 // CreateCompChannel makes a completion channel, for [CQConfig].
@@ -64,7 +69,8 @@ func (ch *CompChannel) destroy() error {
 func (ch *CompChannel) Close() error { return ch.life.Close() }
 
 // Wait blocks until queues of the channel that were armed have completions, or ctx ends; its error is then ctx's. It appends
-// these queues to ready, once for each event. One goroutine at a time may wait.
+// these queues to ready, once for each event. One goroutine at a time may wait. A queue that the device reported lost is ready
+// as well, once: its Poll gives [ErrCQFailed].
 //
 // Implements:
 //
@@ -72,7 +78,9 @@ func (ch *CompChannel) Close() error { return ch.life.Close() }
 //	void ibv_ack_cq_events(struct ibv_cq *cq, unsigned int nevents)
 func (ch *CompChannel) Wait(ctx context.Context, ready []*CQ) ([]*CQ, error) {
 	err := ch.events.wait(ctx, func() (int, error) {
-		taken := 0
+		lost := ch.takeLost()
+		ready = append(ready, lost...)
+		taken := len(lost)
 		for {
 			n, err := ch.takeEvents()
 			if err != nil || n == 0 {
@@ -87,6 +95,29 @@ func (ch *CompChannel) Wait(ctx context.Context, ready []*CQ) ([]*CQ, error) {
 		}
 	}, nil)
 	return ready, err
+}
+
+// lose has Wait tell of a queue that completes nothing more.
+func (ch *CompChannel) lose(cq *CQ) {
+	ch.mu.Lock()
+	ch.lost = append(ch.lost, cq)
+	ch.mu.Unlock()
+	ch.events.wake()
+}
+
+// takeLost takes the lost queues that are still open.
+func (ch *CompChannel) takeLost() []*CQ {
+	ch.mu.Lock()
+	defer ch.mu.Unlock()
+	lost := slices.DeleteFunc(ch.lost, func(cq *CQ) bool {
+		if cq.life.Enter() != nil {
+			return true
+		}
+		cq.life.Exit()
+		return false
+	})
+	ch.lost = nil
+	return lost
 }
 
 func (ch *CompChannel) takeEvents() (int, error) {
@@ -107,7 +138,7 @@ type waiter struct {
 	file *os.File
 	conn syscall.RawConn
 	of   *life.Object
-	user mem.User
+	user solo.Guard
 }
 
 func newWaiter(fd int, of *life.Object) (*waiter, error) {

@@ -221,6 +221,9 @@ func (cq *CQ) fail() {
 	if cq.events != nil {
 		cq.events.wake()
 	}
+	if cq.channel != nil {
+		cq.channel.lose(cq)
+	}
 }
 
 // Close destroys the queue. It is refused with EBUSY while a QP is open on it. A Wait in progress ends.

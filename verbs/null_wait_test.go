@@ -56,3 +56,38 @@ func TestNullCloseMeetsAWait(t *testing.T) {
 		}
 	}
 }
+
+// TestNullALostQueueIsReady: it completes nothing more, so nobody else would tell who waits on a channel for its queues.
+func TestNullALostQueueIsReady(t *testing.T) {
+	n := newNull(t, nil)
+	channel, err := n.ctx.CreateCompChannel()
+	require.NoError(t, err)
+	closeAtEnd(t, channel)
+	var cqs [3]*verbs.CQ
+	for i := range cqs {
+		cqs[i], err = n.ctx.CreateCQ(verbs.CQConfig{Depth: 4, Channel: channel})
+		require.NoError(t, err)
+	}
+	limit := rdmatest.Context(t, 20*time.Second)
+	lose := func(cq *verbs.CQ) {
+		n.null.Report(uint32(verbs.EventCQErr), 0, cq.Raw())
+		n.nextEvent(t)
+	}
+	lose(cqs[0])
+	lose(cqs[1])
+	require.NoError(t, cqs[1].Close())
+	ready, err := channel.Wait(limit, nil)
+	require.NoError(t, err)
+	require.Equal(t, []*verbs.CQ{cqs[0]}, ready, "and not what is closed")
+	_, err = cqs[0].Poll(make([]verbs.WC, 1))
+	require.ErrorIs(t, err, verbs.ErrCQFailed)
+	_, err = channel.Wait(expired(), nil)
+	require.ErrorIs(t, err, context.Canceled, "once")
+
+	found := make(chan []*verbs.CQ, 1)
+	go func() { ready, _ := channel.Wait(limit, nil); found <- ready }()
+	lose(cqs[2])
+	require.Equal(t, []*verbs.CQ{cqs[2]}, <-found, "while it waits")
+	require.NoError(t, cqs[0].Close())
+	require.NoError(t, cqs[2].Close())
+}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/weftrdma/weft/internal/life"
 	"github.com/weftrdma/weft/internal/mem"
+	"github.com/weftrdma/weft/internal/solo"
 )
 
 // Template is a list of send work requests that are prepared once, in C memory: opcode, flags, keys, immediate, identifier
@@ -21,7 +22,7 @@ type Template struct {
 	parts []TemplatePart
 	holds []life.Object // keep the queue pairs open
 	n     int
-	user  mem.User
+	user  solo.Guard
 }
 
 // TemplatePart is the requests of a template that are for one queue pair, in the order in which they are posted; no two parts

@@ -7,9 +7,3 @@ func Reads[T any]([]T) {}
 
 // Writes tells it that C writes s.
 func Writes[T any]([]T) {}
-
-// User is a field of what one goroutine at a time may use.
-type User struct{}
-
-// Use tells the race detector of a use: two that nothing orders are a race.
-func (*User) Use() {}

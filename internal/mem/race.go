@@ -20,9 +20,3 @@ func Writes[T any](s []T) {
 		runtime.RaceWriteRange(unsafe.Pointer(unsafe.SliceData(s)), len(s)*int(unsafe.Sizeof(s[0])))
 	}
 }
-
-// User is a field of what one goroutine at a time may use.
-type User struct{ uses uint64 }
-
-// Use tells the race detector of a use: two that nothing orders are a race.
-func (u *User) Use() { u.uses++ }
