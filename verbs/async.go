@@ -94,6 +94,11 @@ func key(raw unsafe.Pointer) uint64 { return uint64(uintptr(raw)) }
 func (r *registry) add(raw unsafe.Pointer, object any) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.put(raw, object)
+}
+
+// put is called with mu.
+func (r *registry) put(raw unsafe.Pointer, object any) {
 	if r.m == nil {
 		r.m = make(map[uint64]any)
 	}
@@ -102,10 +107,12 @@ func (r *registry) add(raw unsafe.Pointer, object any) {
 
 // claim is add for an object that was made elsewhere: it tells whether the place was free.
 func (r *registry) claim(raw unsafe.Pointer, object any) bool {
-	if r.find(key(raw)) != nil {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.m[key(raw)] != nil {
 		return false
 	}
-	r.add(raw, object)
+	r.put(raw, object)
 	return true
 }
 

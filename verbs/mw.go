@@ -105,7 +105,7 @@ func (qp *QP) BindMW(mw *MW, cfg BindConfig) (rkey uint32, err error) {
 		return 0, foreign("bind memory window", "the window", mw.pd.ctx, qp.pd.ctx)
 	case mr.pd.ctx != qp.pd.ctx:
 		return 0, foreign("bind memory window", "MR", mr.pd.ctx, qp.pd.ctx)
-	case mr.access&AccessMWBind == 0:
+	case mr.access&AccessMWBind == 0 && !mr.wrapped:
 		return 0, invalid("bind memory window: its memory region was registered without AccessMWBind")
 	case cfg.Addr < mr.addr || cfg.Length > mr.length || cfg.Addr-mr.addr > mr.length-cfg.Length:
 		return 0, invalid("bind memory window: %d bytes at %#x are not within the region's %d at %#x",

@@ -3,6 +3,7 @@
 package verbs_test
 
 import (
+	"sync"
 	"syscall"
 	"testing"
 
@@ -113,9 +114,12 @@ func TestAWrappedObjectIsRegisteredOnce(t *testing.T) {
 	srq, err := other.pd.CreateSRQ(verbs.SRQConfig{MaxWR: 4})
 	require.NoError(t, err)
 	closeAtEnd(t, srq)
+	pd, err := n.ctx.WrapPD(other.pd.Raw())
+	require.NoError(t, err)
+	closeAtEnd(t, pd)
 	for name, wrap := range map[string]closerOf{
 		"cq":  func() (interface{ Close() error }, error) { return n.ctx.WrapCQ(cq.Raw()) },
-		"srq": func() (interface{ Close() error }, error) { return n.pd.WrapSRQ(srq.Raw()) },
+		"srq": func() (interface{ Close() error }, error) { return pd.WrapSRQ(srq.Raw()) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			before := n.ctx.Registered()
@@ -134,7 +138,7 @@ func TestAWrappedObjectIsRegisteredOnce(t *testing.T) {
 	}
 	n.null.Fail("ibv_query_srq", 0, int(syscall.EIO), 0)
 	before := n.ctx.Registered()
-	_, err = n.pd.WrapSRQ(srq.Raw())
+	_, err = pd.WrapSRQ(srq.Raw())
 	require.ErrorIs(t, err, syscall.EIO)
 	require.Equal(t, before, n.ctx.Registered())
 }
@@ -175,4 +179,83 @@ func TestWrappingWhatIsNotOurs(t *testing.T) {
 		require.ErrorContains(t, of, "not of this context", name)
 		require.ErrorIs(t, none, syscall.EINVAL, name)
 	}
+}
+
+// Of two at once, one wraps: the other would be found by no event.
+func TestWrappingAtTheSameTime(t *testing.T) {
+	n := newNull(t, nil)
+	other := n.elsewhere(t)
+	cq, err := other.ctx.CreateCQ(verbs.CQConfig{Depth: 4})
+	require.NoError(t, err)
+	closeAtEnd(t, cq)
+	for round := range 2000 {
+		var begin, done sync.WaitGroup
+		var wrapped [2]*verbs.CQ
+		begin.Add(1)
+		for i := range wrapped {
+			done.Go(func() { begin.Wait(); wrapped[i], _ = n.ctx.WrapCQ(cq.Raw()) })
+		}
+		begin.Done()
+		done.Wait()
+		require.True(t, (wrapped[0] == nil) != (wrapped[1] == nil), "round %d", round)
+		for _, w := range wrapped {
+			if w != nil {
+				require.NoError(t, w.Close())
+			}
+		}
+	}
+}
+
+// An object holds the domain that it is wrapped on, so that has to be its own.
+func TestWrappingWhatIsOfAnotherDomain(t *testing.T) {
+	n := newNull(t, nil)
+	other := n.elsewhere(t)
+	cq, err := other.ctx.CreateCQ(verbs.CQConfig{Depth: 8})
+	require.NoError(t, err)
+	closeAtEnd(t, cq)
+	srq, err := other.pd.CreateSRQ(verbs.SRQConfig{MaxWR: 4})
+	require.NoError(t, err)
+	closeAtEnd(t, srq)
+	mr, err := other.pd.RegMR(make([]byte, 64), remoteAccess)
+	require.NoError(t, err)
+	closeAtEnd(t, mr)
+	qp, err := other.pd.CreateQP(verbs.QPConfig{Type: verbs.RC, SendCQ: cq, RecvCQ: cq, MaxSendWR: 4})
+	require.NoError(t, err)
+	closeAtEnd(t, qp)
+	theirs, err := n.ctx.ImportPD(other.pd.Handle()) // the same domain of the kernel
+	require.NoError(t, err)
+	closeAtEnd(t, theirs)
+	for name, wrap := range map[string]func(*verbs.PD) (closer, error){
+		"srq": func(pd *verbs.PD) (closer, error) { return pd.WrapSRQ(srq.Raw()) },
+		"mr":  func(pd *verbs.PD) (closer, error) { return pd.WrapMR(mr.Raw()) },
+		"qp":  func(pd *verbs.PD) (closer, error) { return pd.WrapQP(qp.Raw()) },
+	} {
+		before := n.ctx.Registered()
+		_, err := wrap(n.pd)
+		require.ErrorIs(t, err, syscall.EINVAL, name)
+		require.ErrorContains(t, err, "of another protection domain", name)
+		require.Equal(t, before, n.ctx.Registered())
+		object, err := wrap(theirs)
+		require.NoError(t, err, name)
+		require.NoError(t, object.Close())
+	}
+}
+
+// What may be done with a wrapped region is not known here: the device says it.
+func TestWindowsOfAWrappedRegion(t *testing.T) {
+	n := newNull(t, nil)
+	made, err := n.pd.RegMR(make([]byte, 4096), remoteAccess|verbs.AccessMWBind)
+	require.NoError(t, err)
+	closeAtEnd(t, made)
+	mr, err := n.pd.WrapMR(made.Raw())
+	require.NoError(t, err)
+	closeAtEnd(t, mr)
+	mw, err := n.pd.AllocMW(verbs.MWType2)
+	require.NoError(t, err)
+	closeAtEnd(t, mw)
+	qp, _ := n.connected(t)
+	_, err = qp.BindMW(mw, verbs.BindConfig{MR: mr, Addr: mr.Addr(), Length: 64, Flags: verbs.SendSignaled})
+	require.NoError(t, err)
+	_, err = qp.BindMW(mw, verbs.BindConfig{MR: mr, Addr: mr.Addr() + 4096, Length: 64, Flags: verbs.SendSignaled})
+	require.ErrorIs(t, err, syscall.EINVAL)
 }

@@ -15,6 +15,9 @@ func explainWrap(err error, device string) error {
 	if errors.Is(err, syscall.EXDEV) {
 		return invalid("%w: it is not of this context of %s", err, device)
 	}
+	if errors.Is(err, syscall.EPERM) {
+		return invalid("%w: it is of another protection domain: wrap it on its own", err)
+	}
 	return err
 }
 
@@ -69,7 +72,7 @@ func (pd *PD) WrapSRQ(raw unsafe.Pointer) (*SRQ, error) {
 	if !pd.ctx.objects.claim(raw, srq) {
 		return nil, invalid("wrap shared receive queue: it is open here already")
 	}
-	ptr, attr, err := cWrapSRQ(pd.ctx.ptr, raw)
+	ptr, attr, err := cWrapSRQ(pd.ptr, raw)
 	if err != nil {
 		pd.ctx.objects.remove(raw, srq)
 		return nil, explainWrap(err, pd.ctx.name)
@@ -82,7 +85,8 @@ func (pd *PD) WrapSRQ(raw unsafe.Pointer) (*SRQ, error) {
 }
 
 // WrapMR uses a struct ibv_mr of this domain that was registered by other means. It and its memory must stay until Close, which
-// does not deregister it. What may be done with it is not known here: [MR.Access] is 0.
+// does not deregister it. What may be done with it is not known here: [MR.Access] is 0. Nor is an address that it was registered
+// under in place of its memory's (ibv_reg_mr_iova, ibv_reg_dmabuf_mr): an entry for such a region is made of its LKey by hand.
 func (pd *PD) WrapMR(raw unsafe.Pointer) (*MR, error) {
 	if err := pd.life.Enter(); err != nil {
 		return nil, err
@@ -91,7 +95,7 @@ func (pd *PD) WrapMR(raw unsafe.Pointer) (*MR, error) {
 	if raw == nil {
 		return nil, invalid("wrap memory region: nil")
 	}
-	made, addr, length, err := cWrapMR(pd.ctx.ptr, raw)
+	made, addr, length, err := cWrapMR(pd.ptr, raw)
 	if err != nil {
 		return nil, explainWrap(err, pd.ctx.name)
 	}
@@ -136,7 +140,7 @@ func (pd *PD) WrapQP(raw unsafe.Pointer) (*QP, error) {
 		parents[2] = &srq.life
 	}
 	var err error
-	if qp.ptr, qp.state, err = cWrapQP(pd.ctx.ptr, raw, ptrs[0], ptrs[1], &qp.limits); err != nil {
+	if qp.ptr, qp.state, err = cWrapQP(pd.ptr, raw, ptrs[0], ptrs[1], &qp.limits); err != nil {
 		return nil, explainWrap(err, pd.ctx.name)
 	}
 	qp.num = cQPNum(qp.ptr)

@@ -94,7 +94,7 @@ void weft_mr_unimport(struct ibv_mr *mr);
 uint32_t weft_mr_handle(struct ibv_mr *mr);
 
 /* What a region that was registered elsewhere is of. */
-int weft_mr_import_raw(struct ibv_context *context, struct ibv_mr *mr, uint64_t *addr, uint64_t *length, uint32_t *lkey,
+int weft_mr_import_raw(struct ibv_pd *pd, struct ibv_mr *mr, uint64_t *addr, uint64_t *length, uint32_t *lkey,
                        uint32_t *rkey);
 int weft_mr_dereg(struct ibv_mr *mr);
 
@@ -165,7 +165,7 @@ int weft_qp_create(struct ibv_pd *pd, struct weft_cq *send, struct weft_cq *recv
                    struct weft_qp_limits *limits, struct weft_qp **qp, uint32_t *qpn);
 
 /* One that was made elsewhere. send and recv are its completion queues, or NULL where they are none of ours. */
-int weft_qp_import(struct ibv_context *context, struct ibv_qp *imported, struct weft_cq *send, struct weft_cq *recv,
+int weft_qp_import(struct ibv_pd *pd, struct ibv_qp *imported, struct weft_cq *send, struct weft_cq *recv,
                    struct weft_qp_limits *limits, struct weft_qp **qp, uint32_t *state);
 void weft_qp_queues(struct ibv_qp *qp, uint64_t *send, uint64_t *recv, uint64_t *srq); /* the pointers it has */
 int weft_qp_destroy(struct weft_qp *qp);
@@ -213,8 +213,7 @@ int weft_qp_bind_mw(struct weft_qp *qp, struct ibv_mw *mw, struct ibv_mr *mr, co
 
 /* Shared receive queues (srq.c). */
 int weft_srq_create(struct ibv_pd *pd, struct weft_srq_attr *attr, struct weft_srq **srq);
-int weft_srq_import(struct ibv_context *context, struct ibv_srq *imported, struct weft_srq_attr *attr,
-                    struct weft_srq **srq);
+int weft_srq_import(struct ibv_pd *pd, struct ibv_srq *imported, struct weft_srq_attr *attr, struct weft_srq **srq);
 void weft_srq_release(struct weft_srq *srq); /* instead, one that was imported */
 int weft_srq_destroy(struct weft_srq *srq);
 void *weft_srq_raw(struct weft_srq *srq);
