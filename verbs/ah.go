@@ -103,7 +103,7 @@ func (p Path) attr(port uint8, gidIndex int, remote GID, lid uint16) (ahAttr, er
 	case p.ServiceLevel > 15:
 		return ahAttr{}, invalid("address: service level %d: 0 to 15 are possible", p.ServiceLevel)
 	case p.StaticRate != 0 && p.StaticRate.Mbps() < 0:
-		return ahAttr{}, invalid("address: static rate %d is not one of the Rate constants", p.StaticRate)
+		return ahAttr{}, invalid("address: static rate %d is no code of a rate: RateOf gives them", p.StaticRate)
 	case p.FlowLabel >= 1<<20:
 		return ahAttr{}, invalid("address: flow label %#x is longer than 20 bits", p.FlowLabel)
 	}

@@ -102,7 +102,8 @@ func Open(name string) (*Context, error) {
 }
 
 // ImportContext uses a struct ibv_context that was opened by other means, such as mlx5dv_open_device. It must stay open
-// until Close, which does not close the device. Meanwhile its asynchronous events are read here.
+// until Close, which does not close the device. Meanwhile its asynchronous events are read here; their descriptor is
+// non-blocking from then on.
 func ImportContext(raw unsafe.Pointer) (*Context, error) {
 	if raw == nil {
 		return nil, invalid("import context: the pointer is nil")
