@@ -136,6 +136,11 @@ func TestMemoryOfOtherKinds(t *testing.T) {
 	require.Equal(t, mr.Addr()&4095|0x100000, iova.Addr())
 	write(iova)
 	require.NoError(t, iova.Close())
+	zero, err := n.pd.RegMR(mem, allAccess|verbs.AccessZeroBased)
+	require.NoError(t, err)
+	require.Zero(t, zero.Addr())
+	write(zero)
+	require.NoError(t, zero.Close())
 
 	changed, err := n.pd.RegMR(mem, allAccess)
 	require.NoError(t, err)

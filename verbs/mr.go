@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"os"
 	"syscall"
 	"unsafe"
 
@@ -21,7 +22,7 @@ const (
 	AccessRemoteRead
 	AccessRemoteAtomic
 	AccessMWBind    // memory windows can be bound to it
-	AccessZeroBased // remote addresses count from 0
+	AccessZeroBased // addresses count from 0; memory that is registered so begins at a page
 	AccessOnDemand  // pages are not pinned: the device asks for them
 	AccessHugeTLB   // with AccessOnDemand, memory of huge pages
 
@@ -60,9 +61,24 @@ type MR struct {
 //
 //	struct ibv_mr *ibv_reg_mr(struct ibv_pd *pd, void *addr, size_t length, int access)
 func (pd *PD) RegMR(mem []byte, access AccessFlags) (*MR, error) {
+	zeroBased := access&AccessZeroBased != 0
+	if start := uintptr(unsafe.Pointer(unsafe.SliceData(mem))); zeroBased && start%uintptr(os.Getpagesize()) != 0 {
+		return nil, invalid("register memory: with AccessZeroBased it begins at a page, and this at %#x", start)
+	}
 	return pd.register(mem, access, func(addr uint64, access AccessFlags) (cMR, error) {
+		if zeroBased { // soft-RoCE, for one, does not look at the flag
+			return cRegMRIOVA(pd.ptr, addr, uint64(len(mem)), 0, uint32(access))
+		}
 		return cRegMR(pd.ptr, addr, uint64(len(mem)), uint32(access))
 	})
+}
+
+// checkIOVA refuses two answers to where a region's addresses begin.
+func checkIOVA(iova uint64, access AccessFlags) error {
+	if iova != 0 && access&AccessZeroBased != 0 {
+		return invalid("register memory: AccessZeroBased is for addresses from 0 on, and not from iova %#x", iova)
+	}
+	return nil
 }
 
 // RegMRIOVA registers mem under another address: work requests and peers reach its first byte at iova, and [MR.Addr] is
@@ -73,6 +89,9 @@ func (pd *PD) RegMR(mem []byte, access AccessFlags) (*MR, error) {
 //	struct ibv_mr *ibv_reg_mr_iova(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova, int access)
 //	struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova, unsigned int access)
 func (pd *PD) RegMRIOVA(mem []byte, iova uint64, access AccessFlags) (*MR, error) {
+	if err := checkIOVA(iova, access); err != nil {
+		return nil, err
+	}
 	mr, err := pd.register(mem, access, func(addr uint64, access AccessFlags) (cMR, error) {
 		return cRegMRIOVA(pd.ptr, addr, uint64(len(mem)), iova, uint32(access))
 	})
@@ -106,6 +125,9 @@ func (pd *PD) register(mem []byte, access AccessFlags, reg func(uint64, AccessFl
 //
 //	struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t length, uint64_t iova, int fd, int access)
 func (pd *PD) RegDMABuf(fd int, offset, length, iova uint64, access AccessFlags) (*MR, error) {
+	if err := checkIOVA(iova, access); err != nil {
+		return nil, err
+	}
 	mr := &MR{pd: pd, addr: iova, length: length, access: access}
 	err := pd.makeMR(mr, func(access AccessFlags) (cMR, error) {
 		return cRegDMABuf(pd.ptr, fd, offset, length, iova, uint32(access))

@@ -42,6 +42,11 @@ func TestNullAPostWithAClosedAH(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, n.take(t), len(many)+2)
 
+	n.null.Fail("ibv_destroy_ah", 0, int(syscall.EBUSY), 0)
+	require.ErrorIs(t, first.Close(), syscall.EBUSY)
+	_, err = qp.PostSend([]verbs.SendWR{datagram(ref)}, nil)
+	require.NoError(t, err, "it is open again")
+	require.Len(t, n.take(t), 1)
 	require.NoError(t, first.Close())
 	for range 2 { // without and with a handle in its place
 		accepted, err := qp.PostSend(many, nil)

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/weftrdma/weft/internal/cgotest"
+	"github.com/weftrdma/weft/internal/mem"
 	"github.com/weftrdma/weft/verbs"
 )
 
@@ -133,10 +134,34 @@ func TestNullMemoryOfOtherKinds(t *testing.T) {
 	n.null.Fail("ibv_reg_dmabuf_mr", 0, 0, syscall.EOPNOTSUPP)
 	_, err = n.pd.RegDMABuf(3, 0, 1<<20, 0, remoteAccess)
 	require.ErrorIs(t, err, errors.ErrUnsupported)
-	zero, err := n.pd.RegMR(make([]byte, 64), verbs.AccessLocalWrite|verbs.AccessZeroBased)
+}
+
+// TestNullRegionsFromZero: most drivers do not look at the flag, so the address says it too.
+func TestNullRegionsFromZero(t *testing.T) {
+	n := newNull(t, nil)
+	const zeroBased = verbs.AccessLocalWrite | verbs.AccessZeroBased
+	buffer, err := mem.Map(8192)
 	require.NoError(t, err)
-	require.Zero(t, zero.Addr())
-	require.NoError(t, zero.Close())
+	closeAtEnd(t, buffer)
+	mr, err := n.pd.RegMR(buffer.Bytes(), zeroBased)
+	require.NoError(t, err)
+	closeAtEnd(t, mr)
+	addr, length, iova, access := n.null.Registered()
+	require.Equal(t, []any{mem.Addr(buffer.Bytes()), uint64(8192), uint64(0), uint32(zeroBased)}, []any{addr, length, iova, access})
+	require.Zero(t, mr.Addr())
+	entry, err := mr.SGE(4096, 64)
+	require.NoError(t, err)
+	require.Equal(t, verbs.SGE{Addr: 4096, Length: 64, LKey: mr.LKey()}, entry)
+	require.ErrorIs(t, mr.ChangeAccess(verbs.AccessLocalWrite), syscall.EINVAL, "its addresses would be others")
+	for name, register := range map[string]func() (*verbs.MR, error){
+		"begins at a page": func() (*verbs.MR, error) { return n.pd.RegMR(buffer.Bytes()[1:], zeroBased) },
+		"iova 0":           func() (*verbs.MR, error) { return n.pd.RegMRIOVA(buffer.Bytes(), 4096, zeroBased) },
+		"iova of 0":        func() (*verbs.MR, error) { return n.pd.RegDMABuf(3, 0, 4096, 4096, zeroBased) },
+	} {
+		_, err := register()
+		require.ErrorIs(t, err, syscall.EINVAL, name)
+		require.ErrorContains(t, err, "AccessZeroBased", name)
+	}
 }
 
 // A registration that fails says what a user can do about it.

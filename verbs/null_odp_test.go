@@ -60,7 +60,7 @@ func TestRegImplicitIsTheWholeAddressSpace(t *testing.T) {
 	closeAtEnd(t, mr)
 	require.Equal(t, []any{uint64(0), uint64(math.MaxUint64), remoteAccess | verbs.AccessOnDemand},
 		[]any{mr.Addr(), mr.Length(), mr.Access()})
-	addr, length, access := n.null.Registered()
+	addr, length, _, access := n.null.Registered()
 	require.Equal(t, []any{uint64(0), uint64(math.MaxUint64), uint32(remoteAccess | verbs.AccessOnDemand)}, []any{addr, length, access})
 	entry, err := mr.SGE(0x7f00_1234_5678, 64)
 	require.NoError(t, err)

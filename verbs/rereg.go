@@ -22,6 +22,9 @@ const (
 //
 //	int ibv_rereg_mr(struct ibv_mr *mr, int flags, struct ibv_pd *pd, void *addr, size_t length, int access)
 func (mr *MR) ChangeAccess(access AccessFlags) error {
+	if (access^mr.access)&AccessZeroBased != 0 {
+		return invalid("re-register memory region: AccessZeroBased would change its addresses: register it anew")
+	}
 	return mr.reregister(reregAccess, nil, access)
 }
 

@@ -308,6 +308,9 @@ func (qp *QP) SetError() error {
 // Reset takes the queue pair back to the reset state, from any other, so that it can be brought up again under its number.
 // What is posted is dropped without completions.
 //
+// Poll what has completed before. Some drivers (rxe) leave it in the completion queue, where it takes places that the queue pair
+// counts on, and one with an error then fails the queue pair that is up again: it does not tell of which time it is.
+//
 // Implements:
 //
 //	int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask)

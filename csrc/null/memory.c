@@ -77,8 +77,8 @@ static struct ibv_mr *null_mr(struct ibv_pd *pd, void *addr, size_t length, unsi
 static struct ibv_mr *null_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova,
                                         unsigned int access)
 {
-    (void)iova;
     NULL_POINTER(pd->context, ibv_reg_mr_iova2);
+    null_of(pd->context)->registered.iova = iova;
     return null_mr(pd, addr, length, access);
 }
 

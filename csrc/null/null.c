@@ -79,7 +79,7 @@ struct weft_null {
         uint32_t after, status, vendor_err;
     } send;
     struct {
-        uint64_t addr, length;
+        uint64_t addr, length, iova;
         uint32_t access;
     } registered; /* the last region */
     int hold;

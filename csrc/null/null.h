@@ -40,7 +40,8 @@ const uint8_t *weft_null_inlined(struct weft_null *n, uint32_t *size);
 void weft_null_rate(void *qp, uint32_t *kbps, uint32_t *burst, uint16_t *packet);
 
 /* The last region that was registered. */
-void weft_null_registered(struct weft_null *n, uint64_t *addr, uint64_t *length, uint32_t *access);
+void weft_null_registered(struct weft_null *n, uint64_t *addr, uint64_t *length, uint64_t *iova,
+                          uint32_t *access);
 
 /* Whether a struct ibv_cq was made in a parent domain. */
 int weft_null_in_domain(void *cq, void *pd);

@@ -77,10 +77,11 @@ void weft_null_pkeys(struct weft_null *n, uint16_t count)
         n->ports[i].pkey_tbl_len = count;
 }
 
-void weft_null_registered(struct weft_null *n, uint64_t *addr, uint64_t *length, uint32_t *access)
+void weft_null_registered(struct weft_null *n, uint64_t *addr, uint64_t *length, uint64_t *iova, uint32_t *access)
 {
     *addr = n->registered.addr;
     *length = n->registered.length;
+    *iova = n->registered.iova;
     *access = n->registered.access;
 }
 

@@ -108,11 +108,11 @@ func (n *Null) SetWallClock(ns uint64) { C.weft_null_wall_clock(n.n, C.uint64_t(
 func (n *Null) SetPKeys(count uint16) { C.weft_null_pkeys(n.n, C.uint16_t(count)) }
 
 // Registered is the last region that was registered.
-func (n *Null) Registered() (addr, length uint64, access uint32) {
-	var a, l C.uint64_t
+func (n *Null) Registered() (addr, length, iova uint64, access uint32) {
+	var a, l, i C.uint64_t
 	var f C.uint32_t
-	C.weft_null_registered(n.n, &a, &l, &f)
-	return uint64(a), uint64(l), uint32(f)
+	C.weft_null_registered(n.n, &a, &l, &i, &f)
+	return uint64(a), uint64(l), uint64(i), uint32(f)
 }
 
 // InDomain tells whether a struct ibv_cq was made in a parent domain, a struct ibv_pd.
