@@ -43,13 +43,15 @@ func TestListsFitTheTree(t *testing.T) {
 	all, err := readLists(filepath.Join(root, listFolder), nil)
 	require.NoError(t, err)
 	for _, m := range all {
+		changed := map[string][]byte{} // several changes of one file build on one another
 		for _, c := range m.changes {
-			text, err := os.ReadFile(filepath.Join(root, c.file))
-			require.NoError(t, err, "%s: %s", m.list, m.title)
-			if len(m.changes) == 1 { // several changes of one file build on one another
-				_, err = c.apply(text)
+			text := changed[c.file]
+			if text == nil {
+				text, err = os.ReadFile(filepath.Join(root, c.file))
 				require.NoError(t, err, "%s: %s", m.list, m.title)
 			}
+			changed[c.file], err = c.apply(text)
+			require.NoError(t, err, "%s: %s", m.list, m.title)
 		}
 	}
 }
