@@ -164,3 +164,19 @@ func TestAlternatePathThatIsRefused(t *testing.T) {
 	require.ErrorIs(t, err, errors.ErrUnsupported)
 	require.ErrorContains(t, err, "Ethernet")
 }
+
+// No device tells how many bytes it takes inline: fewer are tried where it says that these are too many, in either way.
+func TestInlineBytesAreTriedDownwards(t *testing.T) {
+	n := newNull(t, nil)
+	cfg := verbs.QPConfig{Type: verbs.RC, SendCQ: n.cq, RecvCQ: n.cq, MaxSendWR: 4, MaxInline: 64}
+	for _, errno := range []syscall.Errno{syscall.EINVAL, syscall.ENOMEM} {
+		n.null.Fail("ibv_create_qp", 0, 0, errno)
+		qp, err := n.pd.CreateQP(cfg)
+		require.NoError(t, err)
+		require.Equal(t, 32, qp.Caps().MaxInline)
+		require.NoError(t, qp.Close())
+	}
+	n.null.Fail("ibv_create_qp", 0, 0, syscall.ENOSPC)
+	_, err := n.pd.CreateQP(cfg)
+	require.ErrorIs(t, err, syscall.ENOSPC, "for another reason")
+}

@@ -195,12 +195,19 @@ func TestNullAHCache(t *testing.T) {
 	require.NoError(t, err)
 	require.NotSame(t, first, renewed)
 
-	n.null.Report(uint32(verbs.EventGIDChange), 2, nil)
-	n.nextEvent(t)
-	require.Equal(t, 2, cache.Len(), "of another port")
-	n.null.Report(uint32(verbs.EventGIDChange), 1, nil)
-	n.nextEvent(t)
-	require.Zero(t, cache.Len())
+	for _, event := range []verbs.EventType{verbs.EventPortActive, verbs.EventPortErr, verbs.EventGIDChange, verbs.EventLIDChange,
+		verbs.EventClientReregister} {
+		n.null.Report(uint32(event), 2, nil)
+		n.nextEvent(t)
+		require.Equal(t, 2, cache.Len(), "%v of another port", event)
+		n.null.Report(uint32(event), 1, nil)
+		n.nextEvent(t)
+		require.Zero(t, cache.Len(), event)
+		for _, addr := range []string{"192.0.2.2", "192.0.2.3"} {
+			_, err = cache.Get(to(addr))
+			require.NoError(t, err)
+		}
+	}
 	_, err = cache.Get(verbs.AHConfig{Port: 1})
 	require.ErrorIs(t, err, syscall.EINVAL)
 	live := n.null.Live()

@@ -192,3 +192,21 @@ func TestLibraryRelease(t *testing.T) {
 	}
 	require.Positive(t, verbs.LibraryRelease(), "of the library in use")
 }
+
+// The key that a send took back is in host order, other than an immediate, and stands in its place.
+func TestKeysThatWereTakenBack(t *testing.T) {
+	n := newNull(t, withTimestamps)
+	extended, qp := n.timed(t, verbs.TimestampTicks)
+	for _, cq := range []*verbs.CQ{n.cq, extended} {
+		for _, flag := range []verbs.WCFlags{verbs.WCWithInv, verbs.WCWithImm} {
+			require.NoError(t, n.null.Complete(cq.Raw(), cgotest.Completion{
+				Opcode: uint32(verbs.WCRecv), Imm: 0x01020304, QPN: qp.Num(), Flags: uint32(flag),
+			}))
+			var wcs [2]verbs.WC
+			got, err := cq.Poll(wcs[:])
+			require.NoError(t, err)
+			require.Equal(t, 1, got)
+			require.Equal(t, verbs.WC{Opcode: verbs.WCRecv, Imm: 0x01020304, QPN: qp.Num(), Flags: flag}, wcs[0])
+		}
+	}
+}

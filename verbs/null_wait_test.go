@@ -91,3 +91,25 @@ func TestNullALostQueueIsReady(t *testing.T) {
 	require.NoError(t, cqs[0].Close())
 	require.NoError(t, cqs[2].Close())
 }
+
+// TestNullAWaitEndsWithItsContext, also where that ends while the Wait takes back the deadline of an earlier one.
+func TestNullAWaitEndsWithItsContext(t *testing.T) {
+	n := newNull(t, nil)
+	limit := rdmatest.Context(t, 20*time.Second)
+	for round := range 20000 {
+		require.ErrorIs(t, n.cq.Wait(expired()), context.Canceled) // leaves its deadline
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- n.cq.Wait(ctx) }()
+		for range round % 8 {
+			runtime.Gosched()
+		}
+		cancel()
+		select {
+		case err := <-ended:
+			require.ErrorIs(t, err, context.Canceled)
+		case <-limit.Done():
+			t.Fatalf("round %d: the Wait goes on after its context", round)
+		}
+	}
+}

@@ -3,7 +3,9 @@
 package verbs_test
 
 import (
+	"runtime"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 
@@ -188,17 +190,25 @@ func TestWrappingAtTheSameTime(t *testing.T) {
 	cq, err := other.ctx.CreateCQ(verbs.CQConfig{Depth: 4})
 	require.NoError(t, err)
 	closeAtEnd(t, cq)
-	for round := range 2000 {
-		var begin, done sync.WaitGroup
-		var wrapped [2]*verbs.CQ
-		begin.Add(1)
-		for i := range wrapped {
-			done.Go(func() { begin.Wait(); wrapped[i], _ = n.ctx.WrapCQ(cq.Raw()) })
+	for round := range 3000 {
+		var done sync.WaitGroup
+		var waiting, wrapped atomic.Int32
+		var open [4]*verbs.CQ
+		waiting.Store(int32(len(open)))
+		for i := range open {
+			done.Go(func() {
+				waiting.Add(-1)
+				for waiting.Load() > 0 {
+					runtime.Gosched()
+				}
+				if open[i], _ = n.ctx.WrapCQ(cq.Raw()); open[i] != nil {
+					wrapped.Add(1)
+				}
+			})
 		}
-		begin.Done()
 		done.Wait()
-		require.True(t, (wrapped[0] == nil) != (wrapped[1] == nil), "round %d", round)
-		for _, w := range wrapped {
+		require.EqualValues(t, 1, wrapped.Load(), "round %d", round)
+		for _, w := range open {
 			if w != nil {
 				require.NoError(t, w.Close())
 			}
@@ -258,4 +268,31 @@ func TestWindowsOfAWrappedRegion(t *testing.T) {
 	require.NoError(t, err)
 	_, err = qp.BindMW(mw, verbs.BindConfig{MR: mr, Addr: mr.Addr() + 4096, Length: 64, Flags: verbs.SendSignaled})
 	require.ErrorIs(t, err, syscall.EINVAL)
+}
+
+// What flushes of a queue pair that was in the error state when it was wrapped has been asked for elsewhere.
+func TestWrappingInTheErrorState(t *testing.T) {
+	n := newNull(t, nil)
+	other := n.elsewhere(t)
+	made, err := other.ctx.CreateCQ(verbs.CQConfig{Depth: 16})
+	require.NoError(t, err)
+	closeAtEnd(t, made)
+	madeQP, err := other.pd.CreateQP(verbs.QPConfig{Type: verbs.RC, SendCQ: made, RecvCQ: made, MaxSendWR: 4})
+	require.NoError(t, err)
+	closeAtEnd(t, madeQP)
+	require.NoError(t, madeQP.SetError())
+	cq, err := n.ctx.WrapCQ(made.Raw())
+	require.NoError(t, err)
+	closeAtEnd(t, cq)
+	pd, err := n.ctx.WrapPD(other.pd.Raw())
+	require.NoError(t, err)
+	closeAtEnd(t, pd)
+	qp, err := pd.WrapQP(madeQP.Raw())
+	require.NoError(t, err)
+	closeAtEnd(t, qp)
+	require.NoError(t, n.null.Complete(made.Raw(), cgotest.Completion{Status: uint32(verbs.WCFlushed), QPN: qp.Num()}))
+	got, err := cq.Poll(make([]verbs.WC, 4))
+	require.NoError(t, err)
+	require.Equal(t, 1, got)
+	require.NoError(t, qp.Err())
 }
