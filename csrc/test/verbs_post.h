@@ -26,11 +26,16 @@ static struct {
     enum bad bad;
 } driver;
 
+static void (*meanwhile)(void); /* what another thread does while the driver takes the next chain */
+
 static int fake_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
 {
     uint32_t *length = &driver.chains[driver.num_chains++];
 
     CHECK_EQ(qp->qp_num, 7);
+    if (meanwhile != NULL)
+        meanwhile();
+    meanwhile = NULL;
     for (; wr != NULL; wr = wr->next, ++*length) {
         if (driver.n == driver.refuse_at && refused("post")) {
             if (driver.bad == BAD_HERE)

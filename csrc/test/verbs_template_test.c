@@ -172,6 +172,32 @@ static void unsignaled_requests_count(void)
     discard(t);
 }
 
+static void post_two_unsignaled(void)
+{
+    qps[1].run += 2;
+}
+
+/* Another thread posts to the second queue pair after the requests were checked: together they would fill its queue. */
+static void unsignaled_requests_of_others_count(void)
+{
+    struct weft_template *t = prepared(IBV_QPT_RC, IBV_WR_RDMA_WRITE);
+    struct weft_patch patches[] = {patch(0), patch(4), patch(5)};
+    uint32_t accepted = 99;
+
+    for (uint32_t room = 4; room <= 5; room++) {
+        int full = room == 4;
+        qps[1].limits.max_send_wr = room;
+        qps[1].run = 0;
+        driver.num_chains = 0;
+        meanwhile = post_two_unsignaled;
+        CHECK_EQ(post_patches(t, patches, 3, &accepted), full ? ENOMEM : 0);
+        CHECK_EQ(accepted, full ? 1 : 3);
+        CHECK_EQ(driver.num_chains, full ? 1 : 2);
+        CHECK_EQ(qps[1].run, full ? 2 : 4);
+    }
+    discard(t);
+}
+
 /* The driver refuses each of six in turn, and says where or does not. */
 static void accepted_is_exact_wherever_a_driver_stops(void)
 {
@@ -218,6 +244,7 @@ int main(void)
     RUN(a_bad_patch_anywhere_and_nothing_is_posted);
     RUN(a_failed_queue_pair_stops_the_whole_post);
     RUN(unsignaled_requests_count);
+    RUN(unsignaled_requests_of_others_count);
     RUN(accepted_is_exact_wherever_a_driver_stops);
     RUN(what_has_no_template_is_refused);
     return test_summary();

@@ -9,9 +9,9 @@ struct weft_prepared {
     uint64_t ah; /* of a datagram, which has wr.ud instead of wr.rdma; looked up at each post */
     uint32_t opcode;
     uint32_t datagram;
-    /* For the first of a post to the queue pair: how many there are, and how many of them follow the last signalled
-     * one. */
-    uint32_t chain, run;
+    /* For the first of a post to the queue pair: how many there are, how many of them come before the first signalled
+     * one, and how many follow the last. */
+    uint32_t chain, lead, run;
 };
 
 struct weft_template {
@@ -96,7 +96,7 @@ struct weft_linking {
     struct weft_qp *qp;
     uint32_t max_send_wr, max_message;
     struct weft_prepared *first, *last;
-    uint32_t chain, run;
+    uint32_t chain, lead, run;
 };
 
 static inline void weft_end_chain(const struct weft_linking *l)
@@ -104,6 +104,7 @@ static inline void weft_end_chain(const struct weft_linking *l)
     if (l->first == NULL)
         return;
     l->first->chain = l->chain;
+    l->first->lead = l->lead;
     l->first->run = l->run;
     l->last->wr.next = NULL;
 }
@@ -148,6 +149,7 @@ static enum weft_bad_wr weft_link(struct weft_template *t, const struct weft_pat
         if (bad != 0)
             break;
         weft_apply(p, patch);
+        l.lead += l.lead == l.chain && (p->wr.send_flags & IBV_SEND_SIGNALED) == 0;
         l.chain++;
         l.last = p;
     }
@@ -174,7 +176,9 @@ static int weft_post_linked(struct weft_template *t, const struct weft_patch *pa
     struct weft_qp *qp = first->qp;
     struct ibv_send_wr *bad = NULL;
     weft_lock(&qp->lock);
-    int rc = WEFT_CALL(weft_send(qp, &first->wr, &bad));
+    /* What others have posted since the check may leave no room for a completion; the next check says so in full. */
+    int full = qp->run + first->lead >= qp->limits.max_send_wr;
+    int rc = WEFT_RARELY(full) ? ENOMEM : WEFT_CALL(weft_send(qp, &first->wr, &bad));
     *taken = rc == 0 ? first->chain : weft_taken(t, patches, first->chain, bad);
     if (rc == 0) /* a run that is shorter than the chain began in it; else it goes on from where it stands now */
         qp->run = first->run < first->chain ? first->run : qp->run + first->chain;
