@@ -97,6 +97,9 @@ func TestNullManualBringUp(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, qp.Modify(verbs.QPAttr{Access: remoteAccess}, verbs.AttrAccess), "in its state")
 	require.NoError(t, qp.Modify(verbs.QPAttr{State: verbs.QPSQD, SQDNotify: true}, verbs.AttrState|verbs.AttrSQDNotify))
+	got, err = qp.Query(verbs.AttrState | verbs.AttrSQDNotify)
+	require.NoError(t, err)
+	require.True(t, got.SQDNotify)
 	n.null.Fail("ibv_modify_qp", 0, -1, syscall.EINVAL)
 	require.ErrorContains(t, qp.Modify(verbs.QPAttr{State: verbs.QPRTS}, verbs.AttrState), "from send queue draining to ready to send")
 }

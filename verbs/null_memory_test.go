@@ -123,7 +123,11 @@ func TestNullMemoryOfOtherKinds(t *testing.T) {
 	require.ErrorIs(t, err, syscall.ENOMEM)
 	require.ErrorContains(t, err, "of no use")
 	require.ErrorIs(t, mr.ChangePD(nil), syscall.EINVAL)
-	require.NoError(t, n.pd.Advise(verbs.AdvicePrefetch, true, []verbs.SGE{sge(mr, 0, 64)}))
+	for flush, want := range map[bool]uint32{false: 0, true: 1} {
+		require.NoError(t, n.pd.Advise(verbs.AdvicePrefetchWrite, flush, []verbs.SGE{sge(mr, 0, 64)}))
+		advice, flags := n.null.Advised()
+		require.Equal(t, []uint32{uint32(verbs.AdvicePrefetchWrite), want}, []uint32{advice, flags})
+	}
 	require.ErrorIs(t, n.pd.Advise(verbs.AdvicePrefetch, true, nil), syscall.EINVAL)
 	require.NoError(t, mr.Close())
 

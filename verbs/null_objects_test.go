@@ -115,6 +115,8 @@ func TestNullCreditsOfACompletionQueue(t *testing.T) {
 	n.null.Fail("ibv_resize_cq", 0, int(syscall.ENOMEM), 0)
 	require.ErrorIs(t, cq.Resize(200), syscall.ENOMEM)
 	require.NoError(t, cq.Moderate(16, 100*time.Microsecond))
+	count, period := cgotest.Moderated(cq.Raw())
+	require.Equal(t, []int{16, 100}, []int{count, period})
 	require.ErrorIs(t, cq.Moderate(1<<16, 0), syscall.EINVAL)
 	n.null.Fail("modify_cq", 0, int(syscall.EOPNOTSUPP), 0)
 	require.ErrorIs(t, cq.Moderate(16, 0), errors.ErrUnsupported)

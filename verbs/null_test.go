@@ -234,6 +234,7 @@ func TestNullMulticastRateLimitAndOrder(t *testing.T) {
 	group := gid(t, "224.0.0.9")
 	require.NoError(t, qp.AttachMulticast(group, 0))
 	require.NoError(t, qp.DetachMulticast(group, 0))
+	require.ErrorIs(t, qp.DetachMulticast(group, 0), syscall.EINVAL, "it is in the group no more")
 	require.ErrorIs(t, qp.AttachMulticast(gid(t, "192.0.2.1"), 0), syscall.EINVAL)
 	require.NoError(t, qp.SetRateLimit(1000, 70000, 1500))
 	kbps, burst, packet := cgotest.Rate(qp.Raw())

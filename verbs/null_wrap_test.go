@@ -190,7 +190,17 @@ func TestWrappingAtTheSameTime(t *testing.T) {
 	cq, err := other.ctx.CreateCQ(verbs.CQConfig{Depth: 4})
 	require.NoError(t, err)
 	closeAtEnd(t, cq)
-	for round := range 3000 {
+	var stop atomic.Bool
+	var others sync.WaitGroup
+	defer func() { stop.Store(true); others.Wait() }()
+	for range 2 { // who wraps has to wait in the middle
+		others.Go(func() {
+			for !stop.Load() {
+				n.ctx.Registered()
+			}
+		})
+	}
+	for round := range 300 {
 		var done sync.WaitGroup
 		var waiting, wrapped atomic.Int32
 		var open [4]*verbs.CQ

@@ -135,9 +135,8 @@ static int null_dereg_mr(struct ibv_mr *mr)
 static int null_advise_mr(struct ibv_pd *pd, enum ibv_advise_mr_advice advice, uint32_t flags, struct ibv_sge *sges,
                           uint32_t n)
 {
-    (void)advice;
-    (void)flags;
     NULL_RESULT(pd->context, advise_mr);
+    null_of(pd->context)->advised = (uint32_t)advice << 16 | flags;
     return n > 0 && sges[0].lkey != 0 ? 0 : EINVAL;
 }
 

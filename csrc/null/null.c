@@ -81,7 +81,8 @@ struct weft_null {
     struct {
         uint64_t addr, length, iova;
         uint32_t access;
-    } registered; /* the last region */
+    } registered;     /* the last region */
+    uint32_t advised; /* the last advice, and in its low half the flags */
     int hold;
     uint8_t inlined[4096]; /* the bytes of the last post that began with an inline send */
     uint32_t num_inlined;

@@ -39,9 +39,14 @@ const uint8_t *weft_null_inlined(struct weft_null *n, uint32_t *size);
 /* The rate limit of a struct ibv_qp. */
 void weft_null_rate(void *qp, uint32_t *kbps, uint32_t *burst, uint16_t *packet);
 
+/* What interrupts a completion queue, a struct ibv_cq, at the earliest: completions, and microseconds. */
+void weft_null_moderated(void *cq, uint16_t *count, uint16_t *period);
+
+/* The last advice about memory, enum ibv_advise_mr_advice, and in the low half its flags. */
+uint32_t weft_null_advised(struct weft_null *n);
+
 /* The last region that was registered. */
-void weft_null_registered(struct weft_null *n, uint64_t *addr, uint64_t *length, uint64_t *iova,
-                          uint32_t *access);
+void weft_null_registered(struct weft_null *n, uint64_t *addr, uint64_t *length, uint64_t *iova, uint32_t *access);
 
 /* Whether a struct ibv_cq was made in a parent domain. */
 int weft_null_in_domain(void *cq, void *pd);

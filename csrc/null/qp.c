@@ -39,6 +39,7 @@ static struct ibv_qp *null_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr 
 static void null_change(struct ibv_qp_attr *to, const struct ibv_qp_attr *from, int mask)
 {
     NULL_CHANGE(IBV_QP_STATE, qp_state);
+    NULL_CHANGE(IBV_QP_EN_SQD_ASYNC_NOTIFY, en_sqd_async_notify);
     NULL_CHANGE(IBV_QP_ACCESS_FLAGS, qp_access_flags);
     NULL_CHANGE(IBV_QP_PKEY_INDEX, pkey_index);
     NULL_CHANGE(IBV_QP_PORT, port_num);
@@ -110,6 +111,7 @@ static int null_attach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint16
     (void)gid;
     (void)lid;
     NULL_RESULT(qp->context, ibv_attach_mcast);
+    null_qp(qp)->groups++;
     return 0;
 }
 
@@ -118,7 +120,7 @@ static int null_detach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint16
     (void)gid;
     (void)lid;
     NULL_RESULT(qp->context, ibv_detach_mcast);
-    return 0;
+    return null_qp(qp)->groups-- != 0 ? 0 : EINVAL;
 }
 
 static int null_rate_limit(struct ibv_qp *qp, struct ibv_qp_rate_limit_attr *attr)

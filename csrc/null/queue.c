@@ -14,6 +14,7 @@ struct null_cq {
     };
     uint64_t wc_flags;
     const struct ibv_pd *domain;
+    struct ibv_moderate_cq moderate;
     const struct null_cqe *read;      /* between start_poll and end_poll */
     uint32_t armed, head, tail, mask; /* armed: 1 for any completion, 2 for solicited ones */
     struct null_cqe *entries;
@@ -41,6 +42,7 @@ struct null_qp {
     uint32_t head, tail; /* receives */
     uint64_t *recvs;
     struct ibv_qp_rate_limit_attr rate;
+    uint32_t groups; /* multicast groups that it is in */
 };
 
 /* One less than the power of two that holds n, so that an index into a ring costs no division. */
@@ -134,6 +136,7 @@ static int null_resize_cq(struct ibv_cq *c, int depth)
 static int null_modify_cq(struct ibv_cq *cq, struct ibv_modify_cq_attr *attr)
 {
     NULL_RESULT(cq->context, modify_cq);
+    null_cq(cq)->moderate = attr->moderate;
     return attr->attr_mask == IBV_CQ_ATTR_MODERATE ? 0 : EINVAL;
 }
 

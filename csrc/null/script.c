@@ -109,6 +109,17 @@ void weft_null_rate(void *qp, uint32_t *kbps, uint32_t *burst, uint16_t *packet)
     *packet = rate->typical_pkt_sz;
 }
 
+void weft_null_moderated(void *cq, uint16_t *count, uint16_t *period)
+{
+    *count = null_cq(cq)->moderate.cq_count;
+    *period = null_cq(cq)->moderate.cq_period;
+}
+
+uint32_t weft_null_advised(struct weft_null *n)
+{
+    return n->advised;
+}
+
 void weft_null_refuse_access(struct weft_null *n, uint32_t access)
 {
     n->refused_access = access;

@@ -174,6 +174,19 @@ func Rate(qp unsafe.Pointer) (kbps, burst, packet int) {
 	return int(k), int(b), int(p)
 }
 
+// Moderated is what interrupts a struct ibv_cq at the earliest: completions, and microseconds.
+func Moderated(cq unsafe.Pointer) (count, period int) {
+	var c, p C.uint16_t
+	C.weft_null_moderated(cq, &c, &p)
+	return int(c), int(p)
+}
+
+// Advised is the last advice about memory (enum ibv_advise_mr_advice) and its flags.
+func (n *Null) Advised() (advice, flags uint32) {
+	advised := uint32(C.weft_null_advised(n.n))
+	return advised >> 16, advised & 0xffff
+}
+
 // RefuseAccess has registrations with any of these access flags fail with EOPNOTSUPP.
 func (n *Null) RefuseAccess(access uint32) { C.weft_null_refuse_access(n.n, C.uint32_t(access)) }
 
