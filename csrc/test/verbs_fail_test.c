@@ -64,6 +64,9 @@ static int fake_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
 
 static int fake_destroy_qp(struct ibv_qp *qp)
 {
+    for (int i = 0; i < PAIRS; i++)
+        if (pairs[i] != NULL && pairs[i]->qp == qp)
+            CHECK_EQ(pairs[i]->lock, 1); /* no post is in progress */
     free(qp);
     return 0;
 }
@@ -94,6 +97,7 @@ static void close_pairs(void)
     for (int i = 0; i < PAIRS; i++) {
         CHECK_EQ(weft_qp_destroy(pairs[order[i]]), 0);
         weft_qp_free(pairs[order[i]]);
+        pairs[order[i]] = NULL;
     }
     CHECK(send_cq.qps == NULL);
     CHECK(recv_cq.qps == NULL);
@@ -291,6 +295,7 @@ static void a_queue_pair_that_is_gone_is_not_looked_for(void)
     open_pairs();
     CHECK_EQ(weft_qp_destroy(pairs[2]), 0);
     weft_qp_free(pairs[2]);
+    pairs[2] = NULL;
     arrive(2, 5, IBV_WC_REM_OP_ERR);
     poll_all(&send_cq);
     for (uint32_t other = 0; other < PAIRS; other++)
