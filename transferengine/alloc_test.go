@@ -45,7 +45,7 @@ func TestWritesAndCountsAllocateNothing(t *testing.T) {
 				t.Fatal("a transfer failed")
 			}
 		}
-		if c.Wait(ctx, 12, from...) != nil || d.Wait(ctx, 2*2+2*5) != nil {
+		if c.WaitFrom(ctx, 12, from...) != nil || d.Wait(ctx, 2*2+2*5) != nil {
 			t.Fatal("immediates are missing")
 		}
 	}))
@@ -60,7 +60,7 @@ func TestWaitingAllocatesNothing(t *testing.T) {
 	ctx := rdmatest.Context(t, 20*time.Second)
 	allocs := testing.AllocsPerRun(1000, func() {
 		_ = p.a.Write(&tr, w)
-		if c.Wait(ctx, 1, from...) != nil || tr.Wait(ctx) != nil {
+		if c.WaitFrom(ctx, 1, from...) != nil || tr.Wait(ctx) != nil {
 			t.Fatal("the write did not arrive")
 		}
 	})

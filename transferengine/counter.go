@@ -4,30 +4,74 @@ import (
 	"context"
 	"fmt"
 	"math"
-	"strings"
+	"net"
 	"sync"
 	"sync/atomic"
 	"syscall"
 )
 
 // Counter counts the immediates of one value that arrive at an engine, for each peer. Waits take what they waited for.
+//
+// An arrival costs three atomic operations, whoever waits for whatever: a wait says how many arrivals it needs at least before it
+// is worth a look, and nobody looks before.
 type Counter struct {
 	imm     uint32
 	table   *counterTable
 	waiters waitlist
-	claimed bool // somebody has asked for it; under table.mu
+	arrived atomic.Uint64 // from all peers, ever; after the cell's count
+	wakeAt  atomic.Uint64 // that many wake the waiters
+	claimed bool          // somebody has asked for it; under table.mu
 
-	mu       sync.Mutex
-	cells    map[*Peer]*cell // without those of lost peers that were taken empty
-	recent   *Peer           // asked for last,
-	ofRecent *cell           // and its cell
+	released    atomic.Bool
+	mu          sync.Mutex // after table.mu
+	taken       uint64     // of those that arrived, by waits or because nobody wants them any more
+	cells       map[*Peer]*cell
+	first, last *cell // of all cells, in the order in which they were made: what is taken must not be left to chance
 }
 
-// cell counts the immediates of one value of one peer that nobody has taken. The worker adds, waits subtract.
+// cell counts the immediates of one value of one peer that nobody has taken. Workers add to the count; all else of a cell, and
+// what takes from the count, is under the counter's mu.
 type cell struct {
 	counter *Counter
-	count   atomic.Int64
-	orphan  bool // of a lost peer, and not yet taken empty; under counter.mu
+	peer    *Peer
+	count   atomic.Int64 // far below zero once the counter has let go of the cell
+
+	known         bool // a worker has it among its path's
+	orphan        bool // of a lost peer
+	waits         int  // so many name the peer
+	wait          *counterWait
+	want          int // the peer's place in the wants of wait, which is being made
+	before, after *cell
+}
+
+// gone is the count of a cell that its counter has let go of: what arrives by it is seen to be for another cell.
+const gone = math.MinInt64 / 2
+
+// arrive counts an immediate, unless the counter has let go of the cell.
+func (c *cell) arrive() bool {
+	if c.count.Add(1) < 0 {
+		return false
+	}
+	if k := c.counter; k.arrived.Add(1) >= k.wakeAt.Load() {
+		k.wake()
+	}
+	return true
+}
+
+// wake has every wait look. Those that find that it is too early say again when it is not.
+func (c *Counter) wake() {
+	c.wakeAt.Store(math.MaxUint64)
+	c.waiters.wake()
+}
+
+// wakeBy has the waiters woken when as many have arrived as that, or before.
+func (c *Counter) wakeBy(arrived uint64) {
+	for {
+		at := c.wakeAt.Load()
+		if at <= arrived || c.wakeAt.CompareAndSwap(at, arrived) {
+			return
+		}
+	}
 }
 
 // Imm is the value of the immediates that are counted.
@@ -38,24 +82,59 @@ func (c *Counter) Value(from ...*Peer) uint64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if len(from) == 0 {
-		return uint64(c.total())
+		return uint64(max(c.total(), 0))
 	}
 	var n int64
 	for _, p := range from {
-		n += c.from(p)
+		if cell := c.cells[p]; cell != nil {
+			n += cell.count.Load()
+		}
 	}
 	return uint64(n)
 }
 
-// Wait waits until n immediates have arrived from each of the peers, and takes them: all or none. If no peer is named it
-// takes n in total from whoever sent them. A peer named twice has to send twice as many.
+// Wait waits until n immediates have arrived in total, from whichever peers, and takes them: all or none.
 //
-// If the context ends, or a peer that it still lacks immediates of is lost, the error is a [*LackError], which says what
-// is missing. It is net.ErrClosed when the engine is closed.
-func (c *Counter) Wait(ctx context.Context, n uint64, from ...*Peer) error {
-	if n == 0 {
-		return nil
+// If the context ends first, the error is a [*MissingError], which says how many are missing. It wraps net.ErrClosed when the
+// engine is closed or the counter was released.
+func (c *Counter) Wait(ctx context.Context, n uint64) error {
+	if err := c.checkWait(n, nil); err != nil || n == 0 {
+		return err
 	}
+	return c.await(ctx, n, nil)
+}
+
+// WaitFrom waits until n immediates have arrived from each of the peers, and takes them: all or none. A peer named twice has to
+// send twice as many.
+//
+// If the context ends, or a peer that immediates are missing from is lost, the error is a [*MissingError], which names the peers.
+// It wraps net.ErrClosed when the engine is closed or the counter was released.
+func (c *Counter) WaitFrom(ctx context.Context, n uint64, from ...*Peer) error {
+	if err := c.checkWait(n, from); err != nil || n == 0 || len(from) == 0 {
+		return err
+	}
+	return c.await(ctx, n, from)
+}
+
+// TryTake takes n immediates from each of the peers or, if none is named, in total, if they are there: all or none. If they are
+// not, and nobody else drives the engine, it does a turn of its work and looks again. Its errors are those of a WaitFrom that
+// would end.
+func (c *Counter) TryTake(n uint64, from ...*Peer) (took bool, err error) {
+	if err := c.checkWait(n, from); err != nil || n == 0 {
+		return err == nil, err
+	}
+	w := c.newWait(n, from)
+	defer w.end()
+	over, err := w.met()
+	if !over {
+		c.table.progress.poll()
+		over, err = w.met()
+	}
+	return over && err == nil, err
+}
+
+// checkWait checks what a wait is for.
+func (c *Counter) checkWait(n uint64, from []*Peer) error {
 	if n > math.MaxInt32 {
 		return fmt.Errorf("counter %d: wait for %d immediates: at most %d are possible: %w", c.imm, n, math.MaxInt32, syscall.EINVAL)
 	}
@@ -64,195 +143,139 @@ func (c *Counter) Wait(ctx context.Context, n uint64, from ...*Peer) error {
 			return fmt.Errorf("counter %d: wait for a peer that is nil or another engine's: %w", c.imm, syscall.EINVAL)
 		}
 	}
-	w := c.table.waits.get(newCounterWait)
-	w.counter, w.n, w.from = c, int64(n), append(w.from[:0], from...)
+	return nil
+}
+
+// await waits for n immediates of each peer, or in total.
+func (c *Counter) await(ctx context.Context, n uint64, from []*Peer) error {
+	w := c.newWait(n, from)
+	defer w.end()
 	met, err := c.table.progress.await(ctx, &c.waiters, w)
 	if !met {
-		err = w.lack(err)
+		err = w.missing(err)
 	}
-	w.counter = nil
-	clear(w.from)
-	c.table.waits.put(w)
 	return err
 }
 
-// total is what is there of all peers. Under mu.
-func (c *Counter) total() (n int64) {
-	for _, cell := range c.cells {
-		n += cell.count.Load()
+// Release has the engine forget the counter: whoever waits for it is told that it is over, and what has arrived and was not taken
+// counts nowhere. Immediates of the value that arrive later are kept for whoever asks for its counter then. An engine keeps every
+// counter that was asked for until it is released; release those of values that are used once.
+func (c *Counter) Release() {
+	c.table.mu.Lock()
+	defer c.table.mu.Unlock()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.released.Swap(true) {
+		return
 	}
-	return n
+	delete(c.table.byImm, c.imm)
+	for cell := c.first; cell != nil; cell = c.first {
+		c.drop(cell)
+	}
+	c.wake()
 }
 
-// from is what is there of one peer. Under mu.
-func (c *Counter) from(p *Peer) int64 {
-	if cell := c.cell(p); cell != nil {
-		return cell.count.Load()
-	}
-	return 0
+// releasedError is a wait for a counter that was released.
+type releasedError struct{}
+
+func (releasedError) Error() string {
+	return "the counter was released: ask the engine for the value's counter again"
 }
 
-// cell is that of a peer, nil if there is none. Under mu.
+func (releasedError) Unwrap() error { return net.ErrClosed }
+
+// total is what is there of all peers; less, for a moment, while an arrival is counted. Under mu.
+func (c *Counter) total() int64 { return int64(c.arrived.Load() - c.taken) }
+
+// cell returns the cell of a peer, or makes one. Under mu.
 func (c *Counter) cell(p *Peer) *cell {
-	if c.recent != p || c.ofRecent == nil {
-		c.recent, c.ofRecent = p, c.cells[p]
+	if had := c.cells[p]; had != nil {
+		return had
 	}
-	return c.ofRecent
+	made := &cell{counter: c, peer: p, before: c.last}
+	if c.last == nil {
+		c.first = made
+	} else {
+		c.last.after = made
+	}
+	c.last, c.cells[p] = made, made
+	return made
 }
 
-// forget removes the cell of a peer. Under mu.
-func (c *Counter) forget(p *Peer) {
-	delete(c.cells, p)
-	c.recent, c.ofRecent = nil, nil
+// take takes immediates of a cell that has them. Under mu.
+func (c *Counter) take(cell *cell, n int64) {
+	cell.count.Add(-n)
+	c.taken += uint64(n)
 }
 
-// tidy lets go of a lost peer's cell that was taken empty. Under mu.
-func (c *Counter) tidy(p *Peer) {
-	if cell := c.cell(p); cell != nil && cell.orphan && cell.count.Load() == 0 {
-		c.forget(p)
+// takeAny takes n immediates, which are there, of whichever cells. Under mu.
+func (c *Counter) takeAny(n int64) {
+	for cell := c.first; cell != nil && n > 0; {
+		next := cell.after
+		took := min(n, cell.count.Load())
+		n -= took
+		c.take(cell, took)
+		c.tidy(cell)
+		cell = next
+	}
+}
+
+// tidy lets go of a cell that nothing comes by any more and nobody waits for, once it is empty. Under mu.
+func (c *Counter) tidy(cell *cell) {
+	if cell.waits == 0 && (!cell.known || cell.orphan) && cell.count.Load() == 0 {
+		c.drop(cell)
+	}
+}
+
+// retire lets go of a cell if it is empty and nobody waits for it. Under mu.
+func (c *Counter) retire(cell *cell) bool {
+	if cell.waits > 0 || !cell.count.CompareAndSwap(0, gone) {
+		return false
+	}
+	c.unlink(cell)
+	return true
+}
+
+// drop lets go of a cell with what it has. Under mu.
+func (c *Counter) drop(cell *cell) {
+	if n := cell.count.Swap(gone); n > 0 {
+		c.taken += uint64(n)
+		c.table.stats.immediatesDropped.Add(uint64(n))
+	}
+	c.unlink(cell)
+}
+
+func (c *Counter) unlink(cell *cell) {
+	delete(c.cells, cell.peer)
+	if cell.before == nil {
+		c.first = cell.after
+	} else {
+		cell.before.after = cell.after
+	}
+	if cell.after == nil {
+		c.last = cell.before
+	} else {
+		cell.after.before = cell.before
+	}
+	cell.before, cell.after = nil, nil
+	if cell.orphan {
 		c.table.orphans.Add(-1)
 	}
 }
 
-// LackError says what a Counter's Wait still lacked when it ended.
-type LackError struct {
-	// Imm is the counter's.
-	Imm uint32
-	// Want is how many immediates it waited for: from each peer, or in total.
-	Want uint64
-	// Lacks are the peers whose immediates are missing; if the Wait named none, one entry without a peer.
-	Lacks []Lack
-	// Cause is why it ended: the context's error, or that of a lost peer.
-	Cause error
-}
-
-// Lack is how many immediates are missing of a peer.
-type Lack struct {
-	Peer  *Peer
-	Count uint64
-}
-
-// Error names the counter and everything that is missing.
-func (e *LackError) Error() string {
-	var missing []string
-	for _, l := range e.Lacks {
-		from := ""
-		if l.Peer != nil {
-			from = fmt.Sprintf(" from %v", l.Peer)
-		}
-		missing = append(missing, fmt.Sprintf("%d of %d%s", l.Count, e.Want, from))
-	}
-	return fmt.Sprintf("counter %d: immediates are missing: %s: %v", e.Imm, strings.Join(missing, ", "), e.Cause)
-}
-
-// Unwrap returns the cause.
-func (e *LackError) Unwrap() error { return e.Cause }
-
-// counterWait is a Counter's Wait at work.
-type counterWait struct {
-	counter *Counter
-	n       int64
-	from    []*Peer
-}
-
-func newCounterWait() *counterWait { return new(counterWait) }
-
-// met takes the immediates if they are there. A lost peer is an error once what it had sent is not enough.
-func (w *counterWait) met() (bool, error) {
-	// Before the counts are looked at: a peer is marked lost after its last immediate was counted.
-	var lost *Peer
-	closed := w.counter.table.closed.Load()
-	for _, p := range w.from {
-		if p.lost.Load() && (lost == nil || w.missing(p) > 0) {
-			lost = p
-		}
-	}
-	w.counter.mu.Lock()
-	took := w.take()
-	w.counter.mu.Unlock()
-	switch {
-	case took:
-		return true, nil
-	case lost != nil && w.missing(lost) > 0:
-		return true, w.lack(lost.err)
-	case closed:
-		return true, closedError{}
-	}
-	return false, nil
-}
-
-// missing is how many immediates of a peer are missing.
-func (w *counterWait) missing(p *Peer) int64 {
-	w.counter.mu.Lock()
-	defer w.counter.mu.Unlock()
-	return max(w.n-w.counter.from(p), 0)
-}
-
-// take takes everything or nothing. Under the counter's mu.
-func (w *counterWait) take() bool {
-	if len(w.from) == 0 {
-		return w.takeAny()
-	}
-	for i, p := range w.from {
-		if w.counter.from(p) >= w.n {
-			w.counter.cell(p).count.Add(-w.n)
-			continue
-		}
-		for _, q := range w.from[:i] {
-			w.counter.cell(q).count.Add(w.n)
-		}
-		return false
-	}
-	for _, p := range w.from {
-		w.counter.tidy(p)
-	}
-	return true
-}
-
-// takeAny takes n immediates from whoever sent them, if there are as many. Under the counter's mu.
-func (w *counterWait) takeAny() bool {
-	if w.counter.total() < w.n {
-		return false
-	}
-	left := w.n
-	for p, cell := range w.counter.cells {
-		n := min(left, cell.count.Load())
-		left -= n
-		cell.count.Add(-n)
-		w.counter.tidy(p)
-	}
-	return true
-}
-
-// lack is the error of a wait that ended.
-func (w *counterWait) lack(cause error) error {
-	e := &LackError{Imm: w.counter.imm, Want: uint64(w.n), Cause: cause}
-	w.counter.mu.Lock()
-	defer w.counter.mu.Unlock()
-	if len(w.from) == 0 {
-		e.Lacks = []Lack{{Count: uint64(max(w.n-w.counter.total(), 0))}}
-	}
-	for _, p := range w.from {
-		if n := w.n - w.counter.from(p); n > 0 {
-			e.Lacks = append(e.Lacks, Lack{Peer: p, Count: uint64(n)})
-		}
-	}
-	return e
-}
-
 // counterTable has an engine's counters: those that somebody asked for, and those of immediates that came early.
 //
-// The worker takes its locks only when a peer sends a value for the first time and when a peer is lost; every other
-// immediate is one addition to a cell that the peer's path remembers.
+// A worker takes its locks only when a peer sends a value for the first time and when a peer is lost.
 type counterTable struct {
 	limit    int // of distinct immediates: of one peer, and of all lost peers together
 	stats    *counts
 	progress *progress
 	waits    spares[counterWait]
 	closed   atomic.Bool
-	orphans  atomic.Int64 // cells of lost peers that were not taken empty
+	losses   atomic.Uint64 // of peers: a wait that names some looks again
+	orphans  atomic.Int64  // cells of lost peers
 
-	mu    sync.Mutex // before any Counter.mu
+	mu    sync.Mutex
 	byImm map[uint32]*Counter
 }
 
@@ -275,42 +298,44 @@ func (t *counterTable) counter(imm uint32) *Counter {
 	c := t.byImm[imm]
 	if c == nil {
 		c = &Counter{imm: imm, table: t, cells: make(map[*Peer]*cell)}
+		c.wakeAt.Store(math.MaxUint64)
 		t.byImm[imm] = c
 	}
 	return c
 }
 
-// add makes the cell of an immediate that a peer sends for the first time.
+// add returns the cell of an immediate that a peer sends for the first time.
 func (t *counterTable) add(p *Peer, imm uint32) *cell {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	c := t.counter(imm)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	made := &cell{counter: c}
-	c.cells[p] = made
+	made := c.cell(p)
+	made.known = true
 	return made
 }
 
-// sweep lets go of the cells of a path that are empty.
-func (t *counterTable) sweep(p *path) {
+// sweep takes out of a path's cells those that their counters have let go of, and has counters let go of those that are empty: of
+// values that nobody asked for or, if there are too many, of all.
+func (t *counterTable) sweep(p *path, all bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	p.recent = nil
 	for imm, cell := range p.cells {
-		if cell.count.Load() == 0 {
+		c := cell.counter
+		c.mu.Lock()
+		if cell.count.Load() < 0 || (all || !c.claimed) && c.retire(cell) {
 			delete(p.cells, imm)
-			t.drop(cell.counter, p.peer)
 		}
+		t.forget(c)
+		c.mu.Unlock()
 	}
 }
 
-// drop removes a cell, and its counter if that was never asked for and has no other. Under mu.
-func (t *counterTable) drop(c *Counter, p *Peer) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.forget(p)
-	if len(c.cells) == 0 && !c.claimed {
+// forget removes a counter that nobody asked for and that has no cell. Under mu and the counter's.
+func (t *counterTable) forget(c *Counter) {
+	if c.first == nil && !c.claimed && t.byImm[c.imm] == c {
 		delete(t.byImm, c.imm)
 	}
 }
@@ -318,17 +343,21 @@ func (t *counterTable) drop(c *Counter, p *Peer) {
 // lose takes in that a peer is lost: its empty cells go, waits that count on it end, and what it had sent is kept unless
 // lost peers have left too much.
 func (t *counterTable) lose(p *path) {
-	t.sweep(p)
+	t.sweep(p, true)
 	for _, cell := range p.cells {
 		cell.counter.mu.Lock()
-		cell.orphan = true
+		if cell.count.Load() >= 0 { // or it was released since
+			cell.orphan = true
+			t.orphans.Add(1)
+			cell.counter.tidy(cell)
+		}
 		cell.counter.mu.Unlock()
 	}
-	left := int64(len(p.cells))
 	p.cells = nil
-	if t.orphans.Add(left) > int64(t.limit) {
+	if t.orphans.Load() > int64(t.limit) {
 		t.dropOrphans()
 	}
+	t.losses.Add(1)
 	t.wake()
 }
 
@@ -338,16 +367,14 @@ func (t *counterTable) dropOrphans() {
 	defer t.mu.Unlock()
 	for _, c := range t.byImm {
 		c.mu.Lock()
-		for p, cell := range c.cells {
-			if cell.orphan {
-				t.stats.immediatesDropped.Add(uint64(cell.count.Load()))
-				t.orphans.Add(-1)
-				c.forget(p)
+		for cell := c.first; cell != nil; {
+			next := cell.after
+			if cell.orphan && cell.waits == 0 {
+				c.drop(cell)
 			}
+			cell = next
 		}
-		if len(c.cells) == 0 && !c.claimed {
-			delete(t.byImm, c.imm)
-		}
+		t.forget(c)
 		c.mu.Unlock()
 	}
 }
@@ -357,7 +384,7 @@ func (t *counterTable) wake() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, c := range t.byImm {
-		c.waiters.wake()
+		c.wake()
 	}
 }
 

@@ -54,6 +54,36 @@ func (e *Engine) Claimed() int {
 	return len(e.counters.byImm)
 }
 
+// Cells is how many values of a peer's immediates its path remembers.
+func (e *Engine) Cells(p *Peer) int { return len(p.path.cells) }
+
+// Arrive has an immediate of a peer arrive at an engine that nobody drives, and Sweep sweeps the peer's cells.
+func (e *Engine) Arrive(p *Peer, imm uint32) { e.worker.arrived(p.path.id, imm) }
+func (e *Engine) Sweep(p *Peer)              { e.counters.sweep(p.path, true) }
+
+// StartedWait is a wait that looks when it is told to.
+type StartedWait struct {
+	*counterWait
+	looked int
+}
+
+// StartWait begins one.
+func (c *Counter) StartWait(n uint64, from ...*Peer) *StartedWait {
+	return &StartedWait{counterWait: c.newWait(n, from)}
+}
+
+// Met looks, if it is worth it.
+func (w *StartedWait) Met() bool {
+	if w.due() {
+		w.looked += len(w.short)
+	}
+	met, _ := w.met()
+	return met
+}
+
+// Looked is how many counts of peers Met has looked at, but for those of the last look.
+func (w *StartedWait) Looked() int { return w.looked }
+
 // Layout is a request without an engine.
 type Layout struct {
 	Length, MaxLength         uint64

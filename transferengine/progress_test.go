@@ -70,7 +70,7 @@ func TestPingPong(t *testing.T) {
 		wait.Go(func() {
 			var tr transferengine.Transfer
 			for range rounds {
-				if p.b.Counter(1).Wait(ctx, 1, p.toA) != nil {
+				if p.b.Counter(1).WaitFrom(ctx, 1, p.toA) != nil {
 					return
 				}
 				pong := transferengine.Write{Peer: p.toA, Source: p.dest, Dest: &dest, Length: 64, Imm: 2, HasImm: true}
@@ -83,7 +83,7 @@ func TestPingPong(t *testing.T) {
 		for i := range rounds {
 			p.source.Bytes()[0] = byte(i)
 			require.NoError(t, p.a.Write(&tr, p.all(1)))
-			require.NoError(t, p.a.Counter(2).Wait(ctx, 1, p.toB))
+			require.NoError(t, p.a.Counter(2).WaitFrom(ctx, 1, p.toB))
 			require.NoError(t, tr.Wait(ctx))
 		}
 		wait.Wait()
@@ -117,7 +117,7 @@ func TestManyGoroutines(t *testing.T) {
 			})
 			wait.Go(func() {
 				for range rounds {
-					if err := p.b.Counter(g).Wait(ctx, 2, p.toA); err != nil {
+					if err := p.b.Counter(g).WaitFrom(ctx, 2, p.toA); err != nil {
 						t.Error(err)
 						return
 					}
@@ -160,7 +160,7 @@ func TestAnUnwaitedWriteIsSent(t *testing.T) {
 		transfers := make([]transferengine.Transfer, 100)
 		for i := range transfers {
 			require.NoError(t, p.a.Write(&transfers[i], p.all(1)))
-			require.NoError(t, p.b.Counter(1).Wait(ctx, 1, p.toA))
+			require.NoError(t, p.b.Counter(1).WaitFrom(ctx, 1, p.toA))
 		}
 		for i := range transfers {
 			require.NoError(t, transfers[i].Wait(ctx))
@@ -195,8 +195,8 @@ func TestTheWorkerIsHandedOn(t *testing.T) {
 		p := driven(t, f, 64, transferengine.Config{})
 		leaving, leave := context.WithCancel(ctx)
 		left, got := make(chan error, 1), make(chan error, 1)
-		go func() { left <- p.b.Counter(1).Wait(leaving, 1, p.toA) }()
-		go func() { got <- p.b.Counter(2).Wait(ctx, 1, p.toA) }()
+		go func() { left <- p.b.Counter(1).WaitFrom(leaving, 1, p.toA) }()
+		go func() { got <- p.b.Counter(2).WaitFrom(ctx, 1, p.toA) }()
 		leave()
 		require.ErrorIs(t, <-left, context.Canceled)
 		var tr transferengine.Transfer
@@ -211,7 +211,7 @@ func TestAWaitEndsWithItsContext(t *testing.T) {
 		f := newNetwork(t, simrail.Config{})
 		p := driven(t, f, 64, transferengine.Config{Progress: progress})
 		short := rdmatest.Context(t, 5*time.Millisecond)
-		err := p.b.Counter(1).Wait(short, 1, p.toA)
+		err := p.b.Counter(1).WaitFrom(short, 1, p.toA)
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		require.ErrorContains(t, err, "1 of 1 from 192.0.2.1")
 
@@ -245,7 +245,7 @@ func TestShutdownAwaitsWhatIsInFlight(t *testing.T) {
 			require.NoError(t, transfers[i].Wait(ctx))
 		}
 		require.ErrorIs(t, p.a.Write(&transfers[0], p.all(1)), net.ErrClosed)
-		require.NoError(t, p.b.Counter(1).Wait(ctx, 50, p.toA), "sent before the peer went")
+		require.NoError(t, p.b.Counter(1).WaitFrom(ctx, 50, p.toA), "sent before the peer went")
 		require.NoError(t, p.a.Shutdown(ctx), "again")
 	})
 }
@@ -258,7 +258,7 @@ func TestALostPeerFailsThoseWhoOnlyWait(t *testing.T) {
 		p := driven(t, f, 64, transferengine.Config{Progress: progress})
 		failed := make(chan error, 4)
 		for range cap(failed) {
-			go func() { failed <- p.b.Counter(1).Wait(ctx, 1, p.toA) }()
+			go func() { failed <- p.b.Counter(1).WaitFrom(ctx, 1, p.toA) }()
 		}
 		f.Kill("192.0.2.1")
 		for range cap(failed) {
@@ -360,7 +360,7 @@ func TestIdleCostsNothing(t *testing.T) {
 		p.join(64)
 		b.awaitSleep()
 		before := p.b.Stats().Turns
-		_ = p.b.Counter(1).Wait(rdmatest.Context(t, 300*time.Millisecond), 1, p.toA)
+		_ = p.b.Counter(1).WaitFrom(rdmatest.Context(t, 300*time.Millisecond), 1, p.toA)
 		// A waiter, on a rail that cannot spin, turns for 2 ms at most, and so may the back-up goroutine.
 		require.Less(t, p.b.Stats().Turns-before, uint64(30000))
 		b.awaitSleep()
@@ -441,7 +441,7 @@ func TestALookEndsWhenSomethingIsQueued(t *testing.T) {
 		p.b = openDriven(t, f, "", transferengine.Config{Progress: progress, Rails: []rail.Opener{b}})
 		p.join(64)
 		done := make(chan error, 1)
-		go func() { done <- p.b.Counter(1).Wait(ctx, 1, p.toA) }() // drives, when inline
+		go func() { done <- p.b.Counter(1).WaitFrom(ctx, 1, p.toA) }() // drives, when inline
 		select {
 		case <-b.looking:
 		case <-ctx.Done():
@@ -469,12 +469,12 @@ func TestADriverLooksInsteadOfTurning(t *testing.T) {
 		var tr transferengine.Transfer
 		for range 100 {
 			require.NoError(t, p.a.Write(&tr, p.all(1)))
-			require.NoError(t, p.b.Counter(1).Wait(ctx, 1, p.toA))
+			require.NoError(t, p.b.Counter(1).WaitFrom(ctx, 1, p.toA))
 			require.NoError(t, tr.Wait(ctx))
 		}
 		b.awaitSleep()
 		before, turns := b.spins.Load(), p.b.Stats().Turns
-		_ = p.b.Counter(1).Wait(rdmatest.Context(t, 50*time.Millisecond), 1, p.toA)
+		_ = p.b.Counter(1).WaitFrom(rdmatest.Context(t, 50*time.Millisecond), 1, p.toA)
 		// The traffic alone may leave an inline driver nothing to look for, and a dedicated one is asleep by now.
 		require.Positive(t, b.spins.Load())
 		require.Less(t, p.b.Stats().Turns-turns, uint64(10+(b.spins.Load()-before)/2))
@@ -551,7 +551,7 @@ func TestNoSpin(t *testing.T) {
 	for i, config := range []transferengine.Config{{}, {NoSpin: true}} {
 		p := driven(t, n, 64, config)
 		short := rdmatest.Context(t, 5*time.Millisecond)
-		require.ErrorIs(t, p.b.Counter(1).Wait(short, 1, p.toA), context.DeadlineExceeded)
+		require.ErrorIs(t, p.b.Counter(1).WaitFrom(short, 1, p.toA), context.DeadlineExceeded)
 		require.Equal(t, i == 0, p.b.SpinsFor() > 0)
 	}
 }

@@ -202,7 +202,7 @@ func TestADriverLooksAfterATurn(t *testing.T) {
 	const rounds = 10
 	for range rounds {
 		require.NoError(t, p.a.Write(&tr, p.all(1)))
-		require.NoError(t, p.a.Counter(1).Wait(ctx, 1, p.toB))
+		require.NoError(t, p.a.Counter(1).WaitFrom(ctx, 1, p.toB))
 		require.NoError(t, tr.Err())
 	}
 	require.EqualValues(t, 2*rounds, p.a.Stats().Turns-turns)

@@ -56,13 +56,14 @@ type submission struct {
 
 // path is a rail's connection to a peer.
 type path struct {
-	worker *worker
-	id     rail.PeerID
-	peer   *Peer          // nil until it is up
-	calls  []*connectCall // that wait for it to come up
-	reason error          // why we gave it up, if not because the engine closes
-	cells  map[uint32]*cell
-	recent *cell // of the immediate that came last; nil when it is gone
+	worker  *worker
+	id      rail.PeerID
+	peer    *Peer          // nil until it is up
+	calls   []*connectCall // that wait for it to come up
+	reason  error          // why we gave it up, if not because the engine closes
+	cells   map[uint32]*cell
+	recent  *cell // of the immediate that came last; nil when it is gone
+	sweepAt int   // so many cells
 
 	outstanding int   // operations that the rail has
 	first, last *slot // transfers with something to post
@@ -301,27 +302,31 @@ func (w *worker) arrived(id rail.PeerID, imm uint32) {
 	}
 	c := p.recent
 	if c == nil || c.counter.imm != imm {
-		if c = p.cells[imm]; c == nil {
-			if c = w.newCell(p, imm); c == nil {
-				w.stats.immediatesDropped.Add(1)
-				return
-			}
-		}
-		p.recent = c
+		c = p.cells[imm]
 	}
-	c.count.Add(1)
-	c.counter.waiters.wake()
+	for c == nil || !c.arrive() {
+		if c = w.newCell(p, imm); c == nil {
+			w.stats.immediatesDropped.Add(1)
+			return
+		}
+	}
+	p.recent = c
 }
+
+// fewCells are so few that it does not pay to look which of them are still of use.
+const fewCells = 64
 
 // newCell makes the cell of an immediate that a peer sends for the first time, or gives up a peer that sends too many.
 func (w *worker) newCell(p *path, imm uint32) *cell {
 	if p.reason != nil {
 		return nil
 	}
-	// Sweeping at twice the limit makes it cost nothing on average.
-	if limit := w.counters.limit; len(p.cells) >= 2*limit {
-		w.counters.sweep(p)
-		if len(p.cells) > limit {
+	limit := w.counters.limit
+	if len(p.cells) >= max(p.sweepAt, min(fewCells, 2*limit)) {
+		full := len(p.cells) >= 2*limit
+		w.counters.sweep(p, full)
+		p.sweepAt = min(2*len(p.cells), 2*limit) // so that it costs nothing on average
+		if full && len(p.cells) > limit {
 			p.reason = fmt.Errorf("this engine gave up the peer, because it sent more than %d distinct immediates that no Wait took "+
 				"(Config.MaxImmediates)", limit)
 			w.rail.Disconnect(w.now, p.id)

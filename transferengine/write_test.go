@@ -29,7 +29,7 @@ func TestWriteArrivesWithItsImmediate(t *testing.T) {
 	require.EqualValues(t, 1, p.b.Counter(7).Value())
 	require.EqualValues(t, 1, p.b.Counter(7).Value(p.toA))
 	require.Zero(t, p.b.Counter(8).Value())
-	require.NoError(t, p.b.Counter(7).Wait(soon(t), 1, p.toA))
+	require.NoError(t, p.b.Counter(7).WaitFrom(soon(t), 1, p.toA))
 	require.Zero(t, p.b.Counter(7).Value())
 	require.NoError(t, tr.Wait(soon(t)), "a Wait for what is done")
 }

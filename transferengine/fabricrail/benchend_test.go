@@ -107,11 +107,11 @@ func (e *engineEnd) ping(size int) error {
 	if err := e.write(size, immPing); err != nil {
 		return err
 	}
-	return e.pongs.Wait(e.ctx, 1, e.peer)
+	return e.pongs.WaitFrom(e.ctx, 1, e.peer)
 }
 
 func (e *engineEnd) answer(ctx context.Context, size int) error {
-	for e.pings.Wait(ctx, 1, e.peer) == nil {
+	for e.pings.WaitFrom(ctx, 1, e.peer) == nil {
 		if err := e.write(size, immPong); err != nil {
 			return err
 		}

@@ -180,12 +180,12 @@ func receiverIsTold(w *world) {
 		require.NoError(w, ctx.Err())
 		told := make(chan error, 1)
 		peers := e.Peers() // before it dies: a Wait that names nobody has nobody to lose
-		go func() { told <- e.Counter(1).Wait(ctx, 1, peers...) }()
+		go func() { told <- e.Counter(1).WaitFrom(ctx, 1, peers...) }()
 		v.kill()
 		killed := time.Now()
 		err := <-told
-		var lack *transferengine.LackError
-		require.ErrorAs(w, err, &lack)
+		var missing *transferengine.MissingError
+		require.ErrorAs(w, err, &missing)
 		require.ErrorIs(w, err, rail.ErrPeerGone)
 		require.LessOrEqual(w, time.Since(killed), within, "told too late")
 		w.settle(v)

@@ -219,11 +219,11 @@ func (e *engineEnd) ping() error {
 	if err := e.write(8, 1, true); err != nil {
 		return err
 	}
-	return e.pongs.Wait(e.ctx, 1, e.peer)
+	return e.pongs.WaitFrom(e.ctx, 1, e.peer)
 }
 
 func (e *engineEnd) answer(ctx context.Context) error {
-	for e.pings.Wait(ctx, 1, e.peer) == nil {
+	for e.pings.WaitFrom(ctx, 1, e.peer) == nil {
 		if err := e.write(8, 2, true); err != nil {
 			return err
 		}

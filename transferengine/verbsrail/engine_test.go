@@ -107,10 +107,10 @@ func TestTargetThatComputes(t *testing.T) {
 			require.NoError(t, transfer.Wait(ctx))
 			from := b.Peers()
 			require.Len(t, from, 1)
-			require.NoError(t, b.Counter(9).Wait(ctx, immediates, from...))
+			require.NoError(t, b.Counter(9).WaitFrom(ctx, immediates, from...))
 
 			told := make(chan error)
-			go func() { told <- b.Counter(9).Wait(ctx, 1, from...) }()
+			go func() { told <- b.Counter(9).WaitFrom(ctx, 1, from...) }()
 			require.NoError(t, a.Shutdown(ctx))
 			err = <-told
 			require.ErrorIs(t, err, rail.ErrPeerClosed)
@@ -148,5 +148,5 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	fmt.Println(t.Wait(ctx)) // the other side: engine.Counter(7).Wait(ctx, 1, peer)
+	fmt.Println(t.Wait(ctx)) // the other side: engine.Counter(7).WaitFrom(ctx, 1, peer)
 }

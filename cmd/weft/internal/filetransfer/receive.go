@@ -136,7 +136,7 @@ func (s *receiving) take(taking context.Context) error {
 func (s *receiving) takeSlot(taking context.Context, st *takenSlot) error {
 	ctx, cancel := s.patienceOf(taking)
 	defer cancel()
-	if err := s.receiver.Engine.Counter(uint32(st.index)).Wait(ctx, 1, s.peer); err != nil {
+	if err := s.receiver.Engine.Counter(uint32(st.index)).WaitFrom(ctx, 1, s.peer); err != nil {
 		if s.ended.Load() {
 			return err
 		}

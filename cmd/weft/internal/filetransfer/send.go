@@ -231,7 +231,7 @@ func (s *sending) reuseSlots() {
 			continue
 		}
 		ctx, cancel := s.patience()
-		err := s.config.Engine.Counter(creditImm).Wait(ctx, 1, s.peer)
+		err := s.config.Engine.Counter(creditImm).WaitFrom(ctx, 1, s.peer)
 		if err == nil {
 			err = st.transfer.Wait(ctx)
 		}

@@ -12,7 +12,7 @@ import (
 // failed, and addresses that are named beside it.
 func inWords(err error) error {
 	for {
-		var missing *transferengine.LackError
+		var missing *transferengine.MissingError
 		var transfer *transferengine.TransferError
 		var network *net.OpError
 		var call *os.SyscallError
