@@ -33,8 +33,7 @@ func (w *worker) orDue(next time.Time) time.Time {
 // their peer.
 func (w *worker) expire() (ended int) {
 	w.due = 0
-	for i := range w.slots {
-		s := &w.slots[i]
+	for _, s := range w.slots {
 		switch {
 		case s.transfer == nil || s.err != nil && s.outstanding > 0: // the latter ends with its operations
 		case s.deadline <= w.nano:

@@ -74,9 +74,8 @@
 // # Limits
 //
 // A request that finds the queue full, or too many requests to its peer in flight, is refused at once with [ErrQueueFull]: wait
-// for a transfer, then repeat it. Config.QueueDepth, MaxTransfers and MaxPeerTransfers set these limits. Accepted requests go to
-// the NIC as far as its queues, the peer's grants, and Config.MaxOperations and MaxPeerOperations allow. A peer that answers
-// nothing therefore costs the others neither queue nor NIC.
+// for a transfer, then repeat it. Config.QueueDepth and MaxTransfers set these limits. Accepted requests go to the NIC as far as
+// its queues and the peer's grants allow; those that wait for that hold up nobody else's.
 //
 // # Concurrency
 //

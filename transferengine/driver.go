@@ -113,7 +113,7 @@ func (p *progress) cared() bool {
 	p.sleepsTill.Store(next)
 	p.asleep.Store(true)
 	// Whoever leaves work from here on sees that the goroutine sleeps.
-	if p.armed.Load() && !p.deaf.Load() && !p.driven.Load() && p.worker.queued() == 0 && p.nextDue.Load() == next &&
+	if p.armed.Load() && !p.deaf.Load() && !p.driven.Load() && p.worker.queue.Len() == 0 && p.nextDue.Load() == next &&
 		next > int64(p.clock()) {
 		return true
 	}

@@ -23,16 +23,12 @@ type Config struct {
 	// NoSpin lets waits sleep as soon as they find nothing, rather than look again for a while. A wait then ends some
 	// microseconds later, and the processor is free meanwhile: for programs that compute while others of their goroutines wait.
 	NoSpin bool
-	// QueueDepth is how many requests may wait for the worker, rounded up to a power of two; zero is 1024.
+	// QueueDepth is how many requests, to whichever peers, may wait for the next turn of the engine's work, rounded up to a power
+	// of two; zero is 1024.
 	QueueDepth int
-	// MaxTransfers is how many requests the worker has under way at once, at most 1<<20; zero is 4096.
+	// MaxTransfers is how many requests may be under way to one peer, at most 1<<20; zero is 1024. Others' do not count: peers that
+	// answer nothing take no room from those that do.
 	MaxTransfers int
-	// MaxPeerTransfers is how many of these may be with one peer, so that one that answers nothing does not take the others'
-	// places; zero is a quarter of MaxTransfers, but at least 64. Those that wait for the worker count too.
-	MaxPeerTransfers int
-	// MaxOperations is how many writes and reads the NIC has at once, and MaxPeerOperations how many of them are with one
-	// peer; zero is 8192 and 512. The NIC may take less.
-	MaxOperations, MaxPeerOperations int
 	// TransferTimeout is how long a request may take that names no limit of its own; zero is 30 seconds.
 	TransferTimeout time.Duration
 	// MaxImmediates is how many distinct values of immediates, not yet taken by a Wait, are kept for one peer; zero is
@@ -60,9 +56,6 @@ func (c *Config) validate() error {
 		return fmt.Errorf("Config.QueueDepth is %d, not 0 to %d: %w", c.QueueDepth, maxTransfers, syscall.EINVAL)
 	case c.MaxTransfers < 0 || c.MaxTransfers > maxTransfers:
 		return fmt.Errorf("Config.MaxTransfers is %d, not 0 to %d: %w", c.MaxTransfers, maxTransfers, syscall.EINVAL)
-	case c.MaxPeerTransfers < 0 || c.MaxOperations < 0 || c.MaxPeerOperations < 0:
-		return fmt.Errorf("Config.MaxPeerTransfers %d, MaxOperations %d or MaxPeerOperations %d is less than 0: %w",
-			c.MaxPeerTransfers, c.MaxOperations, c.MaxPeerOperations, syscall.EINVAL)
 	case c.MaxImmediates < 0:
 		return fmt.Errorf("Config.MaxImmediates is %d, less than 0: %w", c.MaxImmediates, syscall.EINVAL)
 	case c.TransferTimeout < 0 || c.ConnectTimeout < 0 || c.CloseTimeout < 0:
@@ -70,10 +63,7 @@ func (c *Config) validate() error {
 			c.TransferTimeout, c.ConnectTimeout, c.CloseTimeout, syscall.EINVAL)
 	}
 	orDefault(&c.QueueDepth, 1024)
-	orDefault(&c.MaxTransfers, 4096)
-	orDefault(&c.MaxPeerTransfers, max(c.MaxTransfers/4, 64))
-	orDefault(&c.MaxOperations, 8192)
-	orDefault(&c.MaxPeerOperations, 512)
+	orDefault(&c.MaxTransfers, 1024)
 	orDefault(&c.TransferTimeout, 30*time.Second)
 	orDefault(&c.MaxImmediates, 1<<16)
 	orDefault(&c.ConnectTimeout, 10*time.Second)
@@ -230,11 +220,9 @@ func (e *Engine) Disconnect(peer *Peer) error {
 	if !e.worker.owns(peer) {
 		return fail(fmt.Errorf("it is a peer of another engine: %w", syscall.EINVAL))
 	}
-	if !e.worker.unwanted.Push(peer) {
-		return fail(e.queueIsFull())
+	if err := e.submit(submission{disconnect: peer}); err != nil {
+		return fail(err)
 	}
-	e.worker.queue.Push(submission{}) // ends a look at the rail, see progress.step
-	e.progress.poke()
 	return nil
 }
 
@@ -244,15 +232,11 @@ func (e *Engine) submit(s submission) error {
 		return nil
 	}
 	if !e.worker.queue.Push(s) {
-		return e.queueIsFull()
+		e.stats.queueFull.Add(1)
+		return fmt.Errorf("%w: %d requests wait in it (Config.QueueDepth)", ErrQueueFull, e.worker.queue.Cap())
 	}
 	e.progress.poke()
 	return nil
-}
-
-func (e *Engine) queueIsFull() error {
-	e.stats.queueFull.Add(1)
-	return fmt.Errorf("%w: %d requests wait in it (Config.QueueDepth)", ErrQueueFull, e.worker.queue.Cap())
 }
 
 // Peers returns the peers that are connected, whichever side asked for it, in the order in which they came.

@@ -124,7 +124,7 @@ func TestCloseWithOpenRegionsNamesThem(t *testing.T) {
 
 func TestCloseEndsWhatIsUnderWay(t *testing.T) {
 	w := newWorld(t, simrail.Config{Depth: 1})
-	p := newPairIn(w, 8, transferengine.Config{MaxTransfers: 2})
+	p := newPairIn(w, 8, transferengine.Config{})
 	w.network.SetDelay(time.Hour)
 	transfers := make([]transferengine.Transfer, 4)
 	for i := range transfers {
@@ -132,7 +132,7 @@ func TestCloseEndsWhatIsUnderWay(t *testing.T) {
 		require.NoError(t, p.a.Write(&transfers[i], request))
 	}
 	p.a.Turn(p.Now())
-	calls, err := p.a.StartConnect(p.b.Address())
+	calls, err := p.a.StartConnect(w.open(transferengine.Config{}).Address())
 	require.NoError(t, err)
 	require.NoError(t, p.source.Close())
 	require.NoError(t, p.a.Close())

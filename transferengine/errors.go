@@ -9,7 +9,7 @@ import (
 )
 
 // ErrQueueFull is the error of a request that found the engine's queue full, or too many requests to its peer in flight:
-// wait for a transfer in flight, then repeat it. Config.QueueDepth, MaxTransfers and MaxPeerTransfers set the limits.
+// wait for a transfer in flight, then repeat it. Config.QueueDepth and MaxTransfers set the limits.
 var ErrQueueFull = errors.New("queue is full")
 
 // What requests ask for.

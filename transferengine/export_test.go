@@ -26,7 +26,12 @@ func (e *Engine) StartExpect(address Address) (ended func() (*Peer, bool, error)
 
 func (e *Engine) startMeeting(address Address, expect bool) (ended func() (*Peer, bool, error), err error) {
 	call, err := e.startConnect(context.Background(), address, expect)
-	return func() (*Peer, bool, error) { return call.peer, call.done.Load(), call.err }, err
+	return func() (*Peer, bool, error) {
+		if !call.done.Load() {
+			return nil, false, nil
+		}
+		return call.peer, true, call.err
+	}, err
 }
 
 // Finished tells whether the transfer is done, without doing any work.

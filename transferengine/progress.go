@@ -148,7 +148,7 @@ func (p *progress) handOver(unfinished bool, due time.Duration) {
 		p.vacate()
 	case p.hot.length.Load() > 0 && p.hot.call():
 	case !p.asleep.Load(): // looks by itself
-	case unfinished, !p.armed.Load(), p.worker.queued() > 0, due < time.Duration(p.sleepsTill.Load()):
+	case unfinished, !p.armed.Load(), p.worker.queue.Len() > 0, due < time.Duration(p.sleepsTill.Load()):
 		p.nudge()
 	}
 }

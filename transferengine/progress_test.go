@@ -96,7 +96,7 @@ func TestManyGoroutines(t *testing.T) {
 	modes(t, func(t *testing.T, progress transferengine.Progress) {
 		ctx := rdmatest.Context(t, 30*time.Second)
 		f := newNetwork(t, simrail.Config{Delay: 50 * time.Microsecond})
-		p := driven(t, f, 64*16, transferengine.Config{Progress: progress, MaxTransfers: 8})
+		p := driven(t, f, 64*16, transferengine.Config{Progress: progress})
 		const goroutines, rounds = 16, 100
 		var wait sync.WaitGroup
 		for g := range uint32(goroutines) {

@@ -102,7 +102,7 @@ func newStar(w *world, receivers, size int, config transferengine.Config) *star 
 
 func TestScatter(t *testing.T) {
 	w := newWorld(t, simrail.Config{MaxLength: 700, Delay: time.Millisecond, PartialPosts: true})
-	s := newStar(w, 9, 1000, transferengine.Config{MaxTransfers: 4}) // more targets than slots
+	s := newStar(w, 9, 1000, transferengine.Config{})
 	s.targets[3].Length = 0
 	s.targets = append(s.targets, s.targets[2]) // twice
 	var tr transferengine.Transfer
@@ -173,13 +173,13 @@ func TestAScatterIsRefusedWhole(t *testing.T) {
 
 // TestAScatterThatCannotFitSaysSo: with more targets at one peer than may be in flight to it, waiting does not help.
 func TestAScatterThatCannotFitSaysSo(t *testing.T) {
-	p := newPair(t, 8, transferengine.Config{MaxPeerTransfers: 4})
+	p := newPair(t, 8, transferengine.Config{MaxTransfers: 4})
 	targets := slices.Repeat([]transferengine.ScatterTarget{{Peer: p.toB, Dest: &p.descriptor, Length: 8}}, 5)
 	var tr transferengine.Transfer
 	err := p.a.Scatter(&tr, transferengine.Scatter{Source: p.source, Targets: targets})
 	require.ErrorIs(t, err, syscall.EINVAL)
 	require.NotErrorIs(t, err, transferengine.ErrQueueFull)
-	require.ErrorContains(t, err, "5 targets are at this peer, at most 4 are possible (Config.MaxPeerTransfers)")
+	require.ErrorContains(t, err, "5 targets are at this peer, at most 4 are possible (Config.MaxTransfers)")
 	require.NoError(t, p.a.Scatter(&tr, transferengine.Scatter{Source: p.source, Targets: targets[:3]}))
 	var next transferengine.Transfer
 	require.ErrorIs(t, p.a.Scatter(&next, transferengine.Scatter{Source: p.source, Targets: targets[:2]}),
@@ -238,8 +238,8 @@ func TestDeadlines(t *testing.T) {
 
 // TestAPeerThatAnswersNothingKeepsNobodyWaiting has one peer whose operations do not end.
 func TestAPeerThatAnswersNothingKeepsNobodyWaiting(t *testing.T) {
-	w := newWorld(t, simrail.Config{DeathWithin: time.Hour})
-	s := newStar(w, 2, 64, transferengine.Config{MaxTransfers: 100, MaxOperations: 100, MaxPeerOperations: 20})
+	w := newWorld(t, simrail.Config{DeathWithin: time.Hour, Depth: 20})
+	s := newStar(w, 2, 64, transferengine.Config{MaxTransfers: 64})
 	s.network.Cut("192.0.2.1", "192.0.2.2")
 	write := func(i int, tr *transferengine.Transfer) error {
 		return s.sender.Write(tr, transferengine.Write{Peer: s.peers[i], Source: s.source, Dest: s.targets[i].Dest, Length: 64,
@@ -251,18 +251,62 @@ func TestAPeerThatAnswersNothingKeepsNobodyWaiting(t *testing.T) {
 	}
 	err := write(0, &stuck[64])
 	require.ErrorIs(t, err, transferengine.ErrQueueFull)
-	require.ErrorContains(t, err, "write to 192.0.2.2: queue is full: 64 requests to this peer are in flight (Config.MaxPeerTransfers)")
+	require.ErrorContains(t, err, "write to 192.0.2.2: queue is full: 64 requests to this peer are in flight (Config.MaxTransfers)")
 	for range 500 {
 		var tr transferengine.Transfer
 		require.NoError(t, write(1, &tr))
 		s.until(tr.Finished)
 		require.NoError(t, tr.Err())
 	}
-	require.EqualValues(t, 500+20, s.sender.Stats().Operations, "the peer's credit is all that it has of the NIC")
+	require.EqualValues(t, 500+20, s.sender.Stats().Operations, "what the NIC takes for the peer is all that it has of it")
 	require.False(t, stuck[0].Finished())
 	s.network.Heal("192.0.2.1", "192.0.2.2")
 	s.settle()
 	require.NoError(t, stuck[63].Err())
+}
+
+// TestSilentPeersCostNothing has many peers answer nothing, each with as many requests as may be under way to it, and healthy ones
+// be as fast as without.
+func TestSilentPeersCostNothing(t *testing.T) {
+	const healthy = 3
+	took := func(silent int) time.Duration {
+		w := newWorld(t, simrail.Config{Seed: 7, DeathWithin: time.Hour, Delay: time.Millisecond, Depth: 8})
+		s := newStar(w, silent+healthy, 64, transferengine.Config{MaxTransfers: 20})
+		write := func(i int, tr *transferengine.Transfer) error {
+			return s.sender.Write(tr, transferengine.Write{Peer: s.peers[i], Source: s.source, Dest: s.targets[i].Dest, Length: 64,
+				Imm: 1, HasImm: true, Timeout: time.Minute})
+		}
+		for i := range silent {
+			s.network.Cut("192.0.2.1", fmt.Sprintf("192.0.2.%d", i+2))
+			for range 20 {
+				require.NoError(t, write(i, new(transferengine.Transfer)))
+			}
+			require.ErrorIs(t, write(i, new(transferengine.Transfer)), transferengine.ErrQueueFull)
+			s.sender.Turn(w.Now())
+		}
+		w.network.SetDelay(0)
+		start := w.Now()
+		for range 20 {
+			var transfers [healthy]transferengine.Transfer
+			for i := range transfers {
+				require.NoError(t, write(silent+i, &transfers[i]))
+			}
+			for i := range transfers {
+				s.until(transfers[i].Finished)
+				require.NoError(t, transfers[i].Err())
+			}
+		}
+		passed := w.Now().Sub(start)
+		for i := range silent {
+			s.network.Heal("192.0.2.1", fmt.Sprintf("192.0.2.%d", i+2))
+		}
+		w.settle()
+		return passed
+	}
+	alone := took(0)
+	for _, silent := range []int{4, 16, 200} {
+		require.Equal(t, alone, took(silent), "beside %d silent peers", silent)
+	}
 }
 
 // TestTransfersBeyond4GiB copies the ends of each operation only.

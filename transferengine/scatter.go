@@ -48,7 +48,7 @@ func (e *Engine) planTargets(t *Transfer, s *Scatter) error {
 		}
 		t.targets = append(t.targets, next)
 	}
-	t.begun, t.left = 0, len(t.targets)
+	t.left = len(t.targets)
 	return nil
 }
 
@@ -60,9 +60,9 @@ func (e *Engine) checkFits(s *Scatter, peer *Peer) error {
 			n++
 		}
 	}
-	if n > e.config.MaxPeerTransfers {
-		return fmt.Errorf("%d targets are at this peer, at most %d are possible (Config.MaxPeerTransfers): %w",
-			n, e.config.MaxPeerTransfers, syscall.EINVAL)
+	if n > e.config.MaxTransfers {
+		return fmt.Errorf("%d targets are at this peer, at most %d are possible (Config.MaxTransfers): %w",
+			n, e.config.MaxTransfers, syscall.EINVAL)
 	}
 	return nil
 }

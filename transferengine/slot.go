@@ -32,6 +32,24 @@ type run struct {
 	after cursor // once all of them are accepted
 }
 
+// slotBlock is how many slots are made together.
+const slotBlock = 64
+
+// takeSlot returns a free slot. There are as many as were needed at once: what may be under way is bounded for each peer.
+func (w *worker) takeSlot() *slot {
+	if len(w.free) == 0 {
+		block, first := make([]slot, slotBlock), uint32(len(w.slots))
+		for i := range block {
+			block[i].index = first + uint32(i)
+			w.slots = append(w.slots, &block[i])
+			w.free = append(w.free, first+slotBlock-1-uint32(i)) // the lowest comes first
+		}
+	}
+	s := w.slots[w.free[len(w.free)-1]]
+	w.free = w.free[:len(w.free)-1]
+	return s
+}
+
 // token identifies a use of a slot in a rail's events.
 func (s *slot) token() uint64 { return uint64(s.generation)<<32 | uint64(s.index) }
 
@@ -84,7 +102,7 @@ func (w *worker) postTo(p *path) (did int) {
 		err = w.because(p, err)
 		w.account(w.batch[:accepted])
 	}
-	p.blocked = err == nil && (accepted < n || n == 0 && !w.creditFor(p))
+	p.blocked = err == nil && accepted < n
 	if p.blocked {
 		w.stats.backPressure.Add(1)
 	}
@@ -97,23 +115,14 @@ func (w *worker) postTo(p *path) (did int) {
 	return did + accepted
 }
 
-// creditFor tells whether another operation may be posted to a path.
-func (w *worker) creditFor(p *path) bool { return w.credit(p) > 0 }
-
-// credit is how many operations may be posted to a path.
-func (w *worker) credit(p *path) int {
-	return min(w.maxPeerOperations-p.outstanding, w.maxOperations-w.outstanding)
-}
-
 // gather fills the batch from a path's queue.
 func (w *worker) gather(p *path) (n int) {
 	w.runs = w.runs[:0]
-	room := max(min(len(w.batch), w.credit(p)), 0)
-	for s := p.first; s != nil && n < room; s = s.next {
+	for s := p.first; s != nil && n < len(w.batch); s = s.next {
 		if s.err != nil {
 			continue
 		}
-		k, after := s.plan.fill(s.cursor, w.batch[n:room], s.token())
+		k, after := s.plan.fill(s.cursor, w.batch[n:], s.token())
 		w.runs = append(w.runs, run{slot: s, n: k, after: after})
 		n += k
 	}
@@ -122,7 +131,6 @@ func (w *worker) gather(p *path) (n int) {
 
 // accept notes that the rail accepted so many operations of the batch, and what it said about the one after them.
 func (w *worker) accept(p *path, accepted int, err error) {
-	p.outstanding += accepted
 	w.outstanding += accepted
 	for i := range w.runs {
 		r := &w.runs[i]
@@ -168,13 +176,12 @@ func (w *worker) completed(token uint64, err error) {
 		w.stats.stray.Add(1)
 		return
 	}
-	s := &w.slots[index]
+	s := w.slots[index]
 	if s.transfer == nil || s.token() != token || s.outstanding == 0 {
 		w.stats.stray.Add(1)
 		return
 	}
 	s.outstanding--
-	s.path.outstanding--
 	w.outstanding--
 	if s.err == nil {
 		s.err = w.because(s.path, err)
@@ -214,8 +221,7 @@ func (w *worker) finish(s *slot) {
 // rail that broke its word must not make anybody hang.
 func (w *worker) failAll(p *path, err error) {
 	p.first, p.last = nil, nil
-	for i := range w.slots {
-		s := &w.slots[i]
+	for _, s := range w.slots {
 		if s.path != p {
 			continue
 		}

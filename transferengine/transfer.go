@@ -27,7 +27,6 @@ type Transfer struct {
 
 	// Of a scatter.
 	targets []target // nil of other requests
-	begun   int      // so many of them
 	left    int      // of them, those that are not done
 	spare   []target // for the next scatter
 }
@@ -116,11 +115,11 @@ func (e *Engine) admit(op string, peer *Peer) error {
 	if err := peer.Err(); err != nil {
 		return &TransferError{Op: op, Peer: peer, Rail: e.worker.name, Outcome: NotDelivered, Cause: err}
 	}
-	limit := int64(e.config.MaxPeerTransfers)
+	limit := int64(e.config.MaxTransfers)
 	if peer.transfers.Add(1) > limit {
 		peer.transfers.Add(-1)
 		e.stats.queueFull.Add(1)
-		return fmt.Errorf("%w: %d requests to this peer are in flight (Config.MaxPeerTransfers)", ErrQueueFull, limit)
+		return fmt.Errorf("%w: %d requests to this peer are in flight (Config.MaxTransfers)", ErrQueueFull, limit)
 	}
 	return nil
 }

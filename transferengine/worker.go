@@ -24,12 +24,9 @@ type worker struct {
 	caps     rail.Caps
 	name     string
 	queue    *ring.MPSC[submission]
-	unwanted *ring.MPSC[*Peer] // of Disconnect: waits for no slot, and so not in the queue
 	counters *counterTable
 	peers    *peerTable
 	stats    *counts
-
-	maxOperations, maxPeerOperations int
 
 	now         time.Time // of this turn
 	nano        int64     // the same, in nanoseconds since 1970
@@ -37,8 +34,7 @@ type worker struct {
 	dueAt       time.Time // the same
 	closing     bool      // peers are given up as they appear
 	outstanding int       // operations that the rail has
-	partial     *Transfer // some of whose targets wait for slots
-	slots       []slot
+	slots       []*slot
 	free        []uint32 // slots without a transfer
 	paths       map[rail.PeerID]*path
 	recent      *path   // that an immediate came by last; nil when it is gone
@@ -48,10 +44,11 @@ type worker struct {
 	events      []rail.Event
 }
 
-// submission is what waits in the queue: one of the two, or nothing, which says that there are unwanted peers.
+// submission is what waits in the queue: one of the three.
 type submission struct {
-	transfer *Transfer
-	connect  *connectCall
+	transfer   *Transfer
+	connect    *connectCall
+	disconnect *Peer
 }
 
 // path is a rail's connection to a peer.
@@ -65,7 +62,6 @@ type path struct {
 	recent  *cell // of the immediate that came last; nil when it is gone
 	sweepAt int   // so many cells
 
-	outstanding int   // operations that the rail has
 	first, last *slot // transfers with something to post
 	ready       bool  // in worker.ready
 	blocked     bool  // the rail did not take all of the last batch
@@ -75,19 +71,12 @@ func newWorker(e *Engine) *worker {
 	caps := e.rail.Caps()
 	w := &worker{
 		rail: e.rail, caps: caps, name: e.rail.Name(),
-		maxOperations: e.config.MaxOperations, maxPeerOperations: e.config.MaxPeerOperations,
-		queue: ring.New[submission](e.config.QueueDepth), unwanted: ring.New[*Peer](e.config.QueueDepth), counters: e.counters, peers: e.peers, stats: e.stats,
-		slots:  make([]slot, e.config.MaxTransfers),
-		free:   make([]uint32, 0, e.config.MaxTransfers),
+		queue: ring.New[submission](e.config.QueueDepth), counters: e.counters, peers: e.peers, stats: e.stats,
 		paths:  make(map[rail.PeerID]*path),
 		batch:  make([]rail.Op, min(caps.MaxBatch, batchLimit)),
 		events: make([]rail.Event, eventLimit),
 	}
 	w.runs = make([]run, 0, len(w.batch)+1)
-	for i := range w.slots {
-		w.slots[i].index = uint32(i)
-		w.free = append(w.free, uint32(len(w.slots)-1-i)) // the lowest comes first
-	}
 	return w
 }
 
@@ -117,11 +106,8 @@ func (w *worker) Turn(now time.Time) (did int, next time.Time) {
 
 // idle tells whether the worker has nothing to do until the rail reports something, and the rail nothing to do for it.
 func (w *worker) idle() bool {
-	return w.outstanding == 0 && len(w.ready) == 0 && w.partial == nil && w.queued() == 0 && len(w.free) > 0
+	return w.outstanding == 0 && len(w.ready) == 0 && w.queue.Len() == 0
 }
-
-// queued is how much waits for the worker.
-func (w *worker) queued() int { return w.queue.Len() + w.unwanted.Len() }
 
 // launch begins a transfer and posts what can be posted of it. If something was begun a turn is due within that time.
 func (w *worker) launch(now time.Time, t *Transfer) (within time.Duration, begun bool) {
@@ -132,9 +118,7 @@ func (w *worker) launch(now time.Time, t *Transfer) (within time.Duration, begun
 }
 
 // pending tells whether a turn would find something to do besides what the rail reports.
-func (w *worker) pending() bool {
-	return w.unwanted.Len() > 0 || len(w.free) > 0 && (w.queue.Len() > 0 || w.partial != nil)
-}
+func (w *worker) pending() bool { return w.queue.Len() > 0 }
 
 // unfinished tells whether the last turn left something to post that no event has to come for.
 func (w *worker) unfinished() bool {
@@ -150,29 +134,14 @@ func (w *worker) unfinished() bool {
 func (w *worker) underWay() int { return len(w.slots) - len(w.free) }
 
 // drained tells whether no request is under way, given that none is added any more.
-func (w *worker) drained() bool { return w.underWay() == 0 && w.queued() == 0 && w.partial == nil }
+func (w *worker) drained() bool { return w.underWay() == 0 && w.queue.Len() == 0 }
 
 // alone tells whether no peer is left either.
 func (w *worker) alone() bool { return w.drained() && len(w.paths) == 0 }
 
-// admit takes submissions from the queue, at most one lap of it. Peers are given up whether or not there are slots, which a peer
-// that answers nothing may have taken.
+// admit takes submissions from the queue, at most one lap of it.
 func (w *worker) admit() (did int) {
-	for range w.unwanted.Cap() {
-		peer, ok := w.unwanted.Pop()
-		if !ok {
-			break
-		}
-		did++
-		w.disconnect(peer.path)
-	}
-	if w.partial != nil {
-		w.begin(w.partial)
-	}
-	for range w.queue.Cap() {
-		if len(w.free) == 0 {
-			break
-		}
+	for did < w.queue.Cap() {
 		s, ok := w.queue.Pop()
 		if !ok {
 			break
@@ -181,26 +150,23 @@ func (w *worker) admit() (did int) {
 		switch {
 		case s.connect != nil:
 			w.connect(s.connect)
-		case s.transfer != nil:
+		case s.disconnect != nil:
+			w.disconnect(s.disconnect.path)
+		default:
 			w.begin(s.transfer)
 		}
 	}
 	return did
 }
 
-// begin gives a transfer a slot for each of its peers and a place in their queues, as far as there are slots.
+// begin gives a transfer a slot for each of its peers and a place in their queues.
 func (w *worker) begin(t *Transfer) {
-	w.partial = nil
 	if t.targets == nil {
 		w.beginWith(t, t.peer, &t.plan)
 		return
 	}
 	targets := t.targets // the transfer is its owner's again once the last of them is done
-	for i := t.begun; i < len(targets); i++ {
-		if len(w.free) == 0 {
-			t.begun, w.partial = i, t
-			return
-		}
+	for i := range targets {
 		w.beginWith(t, targets[i].peer, &targets[i].plan)
 	}
 }
@@ -215,8 +181,7 @@ func (w *worker) beginWith(t *Transfer, peer *Peer, p *plan) {
 		t.targetDone(peer, w.transferError(t, peer, NotDelivered, err))
 		return
 	}
-	s := &w.slots[w.free[len(w.free)-1]]
-	w.free = w.free[:len(w.free)-1]
+	s := w.takeSlot()
 	s.transfer, s.plan, s.path, s.deadline = t, p, peer.path, w.nano+int64(t.timeout)
 	w.dueBy(s.deadline)
 	w.enqueue(s)
@@ -408,9 +373,7 @@ func (w *worker) abandon() {
 	for id := range w.paths {
 		w.peerDown(id, err)
 	}
-	for w.closing = true; w.partial != nil; {
-		w.begin(w.partial)
-	}
+	w.closing = true
 	for {
 		s, ok := w.queue.Pop()
 		switch {

@@ -40,7 +40,7 @@ func TestRandomWrites(t *testing.T) {
 	for _, ordered := range []bool{false, true} {
 		w := newWorld(t, simrail.Config{Ordered: ordered, MaxLength: 5000, PartialPosts: true,
 			Delay: time.Millisecond, Depth: 16, MaxBatch: 8})
-		p := newPairIn(w, 60000, transferengine.Config{MaxTransfers: 8, QueueDepth: 4})
+		p := newPairIn(w, 60000, transferengine.Config{QueueDepth: 4})
 		want := make([]byte, 60000)
 		var transfers [12]transferengine.Transfer
 		total := uint64(0)
@@ -247,7 +247,7 @@ func TestATransferServesOneRequestAtATime(t *testing.T) {
 }
 
 func TestAFullQueueRefuses(t *testing.T) {
-	p := newPair(t, 100, transferengine.Config{QueueDepth: 4, MaxTransfers: 2})
+	p := newPair(t, 100, transferengine.Config{QueueDepth: 4})
 	transfers := make([]transferengine.Transfer, 5)
 	for i := range 4 {
 		require.NoError(t, p.a.Write(&transfers[i], p.all(1)))
@@ -292,7 +292,7 @@ func TestAFailedWriteFailsItsTransferAlone(t *testing.T) {
 
 func TestALostPeerEndsItsTransfers(t *testing.T) {
 	w := newWorld(t, simrail.Config{Depth: 3})
-	p := newPairIn(w, 100, transferengine.Config{MaxTransfers: 4})
+	p := newPairIn(w, 100, transferengine.Config{})
 	w.network.SetDelay(time.Second)
 	transfers := make([]transferengine.Transfer, 8)
 	for i := range transfers {
@@ -324,7 +324,7 @@ func TestTheSameSeedReplaysTheSameRun(t *testing.T) {
 		engines := make([]*transferengine.Engine, 20)
 		regions := make([]*transferengine.Region, len(engines))
 		for i := range engines {
-			engines[i] = w.open(transferengine.Config{QueueDepth: 128, MaxTransfers: 16})
+			engines[i] = w.open(transferengine.Config{QueueDepth: 128})
 			regions[i] = register(t, engines[i], make([]byte, 5000))
 		}
 		transfers := make([]transferengine.Transfer, 200)
