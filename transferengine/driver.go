@@ -69,21 +69,17 @@ func (p *progress) dedicate() {
 //
 // Sleeping, it is woken by the rail or by who leaves work. It does not take the worker at once when somebody had it since:
 // then he is likely back in a moment, and would find it taken. It stays awake instead, without touching the worker or
-// arming the rail (a notification for each completion would slow him down), and takes it when nobody had it between two
+// arming the rail (a notification for each completion would slow him down), and takes it when no turn was taken between two
 // looks.
 func (p *progress) backUp() {
-	look, seen, why := lookAgain, p.takes.Load(), noticed
+	turns := &p.worker.stats.turns
+	seen, why := turns.Load(), noticed
 	for !p.stopping.Load() {
-		takes := p.takes.Load()
-		taken := takes - seen
-		seen = takes
+		before := seen
+		seen = turns.Load()
 		switch {
-		case taken > 0:
-			if time.Duration(taken)*oftenTaken < look {
-				look = lookAgain / 2
-			}
-			look = min(2*look, lookSeldom)
-			why = p.sleep(look)
+		case seen != before:
+			why = p.sleep(lookAgain)
 			continue
 		case why == due && p.cared():
 			why = p.sleep(p.untilNext())
@@ -93,9 +89,8 @@ func (p *progress) backUp() {
 			why = p.sleep(lookAgain)
 			continue
 		}
-		seen++
-		look = lookAgain
-		if dry, _ := p.runDry(spinTime + yieldTime); !dry {
+		dry, _ := p.runDry(spinTime + yieldTime)
+		if seen = turns.Load(); !dry {
 			p.leave()
 			return
 		}

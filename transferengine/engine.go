@@ -205,7 +205,7 @@ func (e *Engine) startConnect(ctx context.Context, address Address, expect bool)
 		timeout = min(timeout, time.Until(deadline))
 	}
 	call := &connectCall{address: railAddress, incarnation: address.incarnation, timeout: timeout, expect: expect}
-	return call, e.submit(submission{connect: call})
+	return call, e.submit(submission{connect: call}, false)
 }
 
 // Disconnect gives up a peer, which is told so. Its transfers end with errors that wrap net.ErrClosed, and so do waits that count
@@ -220,23 +220,19 @@ func (e *Engine) Disconnect(peer *Peer) error {
 	if !e.worker.owns(peer) {
 		return fail(fmt.Errorf("it is a peer of another engine: %w", syscall.EINVAL))
 	}
-	if err := e.submit(submission{disconnect: peer}); err != nil {
+	if err := e.submit(submission{disconnect: peer}, false); err != nil {
 		return fail(err)
 	}
 	return nil
 }
 
-// submit hands the worker work, by the queue as a rule, and makes sure that somebody does it.
-func (e *Engine) submit(s submission) error {
-	if s.transfer != nil && e.progress.launch(s.transfer) {
+// submit hands the worker work.
+func (e *Engine) submit(s submission, more bool) error {
+	if e.progress.submit(s, more) {
 		return nil
 	}
-	if !e.worker.queue.Push(s) {
-		e.stats.queueFull.Add(1)
-		return fmt.Errorf("%w: %d requests wait in it (Config.QueueDepth)", ErrQueueFull, e.worker.queue.Cap())
-	}
-	e.progress.poke()
-	return nil
+	e.stats.queueFull.Add(1)
+	return fmt.Errorf("%w: %d requests wait in it (Config.QueueDepth)", ErrQueueFull, e.worker.queue.Cap())
 }
 
 // Peers returns the peers that are connected, whichever side asked for it, in the order in which they came.

@@ -45,6 +45,16 @@ func (e *Engine) Drive() (leave func()) {
 	return e.progress.leave
 }
 
+// TurnHeld does a turn of an engine that the caller drives.
+func (e *Engine) TurnHeld() { e.progress.turn(e.progress.epoch.Add(e.progress.clock())) }
+
+// AwaitSleep returns when the back-up goroutine relies on being woken.
+func (e *Engine) AwaitSleep() {
+	for !e.progress.asleep.Load() {
+		runtime.Gosched()
+	}
+}
+
 // AwaitWaiters returns when n goroutines sleep until they may drive.
 func (e *Engine) AwaitWaiters(n int32) {
 	for e.progress.hot.length.Load() < n {

@@ -25,12 +25,11 @@ const (
 )
 
 const (
-	// lookAgain is when the back-up goroutine, awake while others drive, looks whether they still do. Where they did
-	// all the time, at least once in oftenTaken, it looks half as often the next time, down to lookSeldom: each look wakes
-	// a thread.
-	lookAgain  = 500 * time.Microsecond
-	lookSeldom = 4 * time.Millisecond
-	oftenTaken = time.Millisecond
+	// lookAgain is when the back-up goroutine, awake while others drive, looks whether they still do. It takes the worker when no
+	// turn was taken between two looks, so that one begins within twice that time. Each look wakes a thread.
+	lookAgain = 500 * time.Microsecond
+	// obliging is how many turns in a row somebody who wants to leave takes for others, who found the worker taken.
+	obliging = 8
 	// deafTurn is how often a worker turns whose rail cannot notify any more.
 	deafTurn = time.Millisecond
 	// never is a time since the epoch that does not come.
@@ -43,7 +42,7 @@ const (
 // taken care of.
 //
 //   - a goroutine in the lineup was called, or is about to try: it takes the worker or passes the call on;
-//   - the driver goroutine is awake, and looks again within lookSeldom;
+//   - the driver goroutine is awake, and looks again within lookAgain;
 //   - the driver goroutine sleeps, the rail was armed before it went to sleep and has not notified since, its timer is
 //     set to the worker's next turn, and the queue was empty. Whoever queues something wakes it (poke), as does who
 //     leaves with something left to do.
@@ -56,7 +55,6 @@ type progress struct {
 	epoch     time.Time // from which times are counted
 
 	driven   atomic.Bool
-	takes    atomic.Uint64 // how often somebody took the worker
 	hot      lineup        // waiters that want to drive
 	cold     lineup        // waiters that drove in vain for long, and rely on the rail's notification
 	patience patience      // of the waiters, or of the dedicated goroutine
@@ -70,6 +68,7 @@ type progress struct {
 	last     time.Time     // of the worker's turns
 	next     time.Duration // of the worker's turns, or never
 	breathed time.Duration // others were let run
+	queued   uint64        // in the worker's queue, ever, when the last turn began
 
 	// The driver goroutine (the back-up one, when inline) and the one that sleeps in the rail's Wait.
 	goroutines sync.WaitGroup
@@ -118,12 +117,19 @@ func (p *progress) take() bool {
 	if p.manual || p.driven.Load() || p.stopping.Load() || !p.driven.CompareAndSwap(false, true) {
 		return false
 	}
-	p.takes.Add(1)
 	return true
 }
 
-// leave ends the caller's driving.
+// leave ends the caller's driving. What others queued meanwhile, who left it to the caller, is seen to first.
 func (p *progress) leave() {
+	for n := 0; p.letGo(n == obliging) && p.take(); n++ {
+		p.turn(p.epoch.Add(p.clock()))
+	}
+}
+
+// letGo leaves the worker. It returns true if nobody is sure to see soon to what was queued since the last turn began, unless it is
+// to be the back-up goroutine.
+func (p *progress) letGo(backUp bool) (again bool) {
 	// While somebody sleeps who relies on the rail's notification it is to be had.
 	ready := p.cold.length.Load() > 0 && !p.cover()
 	unfinished, due := ready || p.worker.unfinished(), time.Duration(0)
@@ -132,13 +138,18 @@ func (p *progress) leave() {
 	}
 	p.nextDue.Store(int64(due))
 	p.driven.Store(false)
+	queued := p.worker.queue.Pushed().Load() != p.queued
 	switch {
 	case p.stopping.Load():
 		p.vacate()
 	case ready && p.cold.call():
-	case p.hot.length.Load() > 0 || p.asleep.Load():
-		p.handOver(unfinished, due)
+	case p.hot.length.Load() > 0 && p.hot.call():
+	case queued && !backUp && !p.dedicated:
+		return true
+	case p.asleep.Load():
+		p.handOver(unfinished || queued, due)
 	}
+	return false
 }
 
 // handOver finds somebody to drive a worker that was left, or passed on.
@@ -166,7 +177,8 @@ func (p *progress) clock() time.Duration { return time.Since(p.epoch) }
 
 // turn has the worker do a turn. Only the driver may call it.
 func (p *progress) turn(now time.Time) (did int, next time.Time) {
-	p.last = now
+	p.last, p.queued = now, p.worker.queue.Pushed().Load()
+	p.armed.Store(false) // that was before the turn
 	did, next = p.worker.Turn(now)
 	if p.next = never; !next.IsZero() {
 		p.next = next.Sub(p.epoch)
@@ -222,14 +234,7 @@ func (p *progress) cover() bool {
 	return true
 }
 
-// poke makes sure that somebody takes care of what was just queued. A waiter that drives will see it.
-func (p *progress) poke() {
-	if p.dedicated || !p.driven.Load() {
-		p.nudge()
-	}
-}
-
-// nudge wakes the driver goroutine if it sleeps. It takes the worker if nobody else does within lookAgain.
+// nudge wakes the driver goroutine if it sleeps. The back-up one takes the worker if no turn is taken within lookAgain.
 func (p *progress) nudge() {
 	if p.asleep.Load() && p.asleep.CompareAndSwap(true, false) {
 		select {
@@ -239,22 +244,39 @@ func (p *progress) nudge() {
 	}
 }
 
-// launch has a transfer posted at once by its own goroutine, if nobody drives an inline worker and it has nothing else to
-// do: whoever starts several gets the later ones posted together by the next turn, in one crossing.
-func (p *progress) launch(t *Transfer) bool {
-	if p.dedicated || !p.take() {
-		return false
+// submit hands the worker work, and returns false if its queue is full. Inline, a turn of the caller's sees to it before submit
+// returns, or the next one of whoever drives; only what there is more to come of may wait for the back-up goroutine.
+func (p *progress) submit(s submission, more bool) (queued bool) {
+	if more || p.dedicated {
+		queued = p.worker.queue.Push(s)
+		p.nudge()
+		return queued
 	}
-	launched := p.worker.idle()
-	if launched {
-		now := p.clock()
-		if within, begun := p.worker.launch(p.epoch.Add(now), t); begun {
-			p.next = min(p.next, now+within)
+	if s.transfer != nil && p.take() {
+		if p.worker.idle() {
+			p.launch(s.transfer)
+			p.leave()
+			return true
 		}
-		p.armed.Store(false) // that was before the post
+		queued = p.worker.queue.Push(s)
+	} else if queued = p.worker.queue.Push(s); !p.take() { // in this order: who leaves looks at the queue after that
+		return queued
+	}
+	p.turn(p.epoch.Add(p.clock()))
+	if !queued { // there is room now
+		queued = p.worker.queue.Push(s)
 	}
 	p.leave()
-	return launched
+	return queued
+}
+
+// launch has a worker that has nothing else to do post a transfer, which takes less than a turn. Only the driver may call it.
+func (p *progress) launch(t *Transfer) {
+	now := p.clock()
+	if within, begun := p.worker.launch(p.epoch.Add(now), t); begun {
+		p.next = min(p.next, now+within)
+	}
+	p.armed.Store(false) // that was before the post
 }
 
 // poll does one turn if nobody drives.

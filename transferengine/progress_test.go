@@ -2,6 +2,7 @@ package transferengine_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"runtime"
@@ -370,21 +371,90 @@ func TestIdleCostsNothing(t *testing.T) {
 	})
 }
 
-// TestAWriteThatFindsTheWorkerIdleIsPosted by its own goroutine, and those that follow by the next turn together.
-func TestAWriteThatFindsTheWorkerIdleIsPosted(t *testing.T) {
+// TestAWriteIsPostedByItsOwnCall, also behind others that are in flight; those that say that more follow wait for the last one.
+func TestAWriteIsPostedByItsOwnCall(t *testing.T) {
 	p := toSink(t, false)
-	var transfers [3]transferengine.Transfer
+	var transfers [6]transferengine.Transfer
+	for i := range transfers[:3] {
+		require.NoError(t, p.a.Write(&transfers[i], p.all(1)))
+		require.EqualValues(t, i+1, p.a.Stats().Operations)
+	}
+	request := p.all(1)
+	for i := range transfers[3:] {
+		request.More = i < 2
+		require.EqualValues(t, 3, p.a.Stats().Operations)
+		require.NoError(t, p.a.Write(&transfers[3+i], request))
+	}
+	require.EqualValues(t, 6, p.a.Stats().Operations)
+	p.settle1(p.a)
+	leave := p.a.Drive()
+	request.More = false
+	require.NoError(t, p.a.Write(&transfers[0], request))
+	require.EqualValues(t, 6, p.a.Stats().Operations, "somebody else drives")
+	leave()
+	require.EqualValues(t, 7, p.a.Stats().Operations, "who has seen to it before he left")
+	p.settle1(p.a)
+}
+
+// TestAFullQueueIsEmptiedByWhoFindsItSo, unless somebody else drives.
+func TestAFullQueueIsEmptiedByWhoFindsItSo(t *testing.T) {
+	p := toRailWith(t, &sink{}, false, transferengine.Config{QueueDepth: 2})
+	var transfers [4]transferengine.Transfer
+	request := p.all(1)
+	request.More = true
+	for i := range transfers[:2] {
+		require.NoError(t, p.a.Write(&transfers[i], request))
+	}
+	require.ErrorIs(t, p.a.Write(&transfers[2], request), transferengine.ErrQueueFull)
+	require.NoError(t, p.a.Write(&transfers[2], p.all(1)))
+	p.settle1(p.a)
+	require.EqualValues(t, 3, p.a.Stats().Operations)
+}
+
+// TestNobodyWaits for writes that are made at any rate: each is posted soon, also where the rail had no room for it at first.
+func TestNobodyWaits(t *testing.T) {
+	modes(t, func(t *testing.T, progress transferengine.Progress) {
+		for _, every := range []time.Duration{0, 50 * time.Microsecond, 200 * time.Microsecond, time.Millisecond} {
+			p := driven(t, newNetwork(t, simrail.Config{Depth: 16}), 64, transferengine.Config{Progress: progress})
+			ctx := soon(t)
+			const writes = 300
+			for n := range uint64(writes) {
+				tr := new(transferengine.Transfer)
+				for errors.Is(p.a.Write(tr, p.all(1)), transferengine.ErrQueueFull) {
+					require.NoError(t, ctx.Err())
+				}
+				for until := time.Now().Add(every); time.Now().Before(until); {
+					runtime.Gosched()
+				}
+				if every > 0 && progress == transferengine.Inline {
+					require.Eventually(t, func() bool { return p.a.Stats().Operations > n },
+						rdmatest.Deadline(time.Second), 10*time.Microsecond, "write %d every %v", n, every)
+				}
+			}
+			require.NoError(t, p.b.Counter(1).Wait(ctx, writes))
+		}
+	})
+}
+
+// TestATurnThatFilledAllEvents leaves the rest to whoever drives next, though the rail has nothing new to notify of.
+func TestATurnThatFilledAllEvents(t *testing.T) {
+	s := &sink{}
+	p := toRail(t, s, true)
+	p.a.AwaitSleep()
+	leave := p.a.Drive()
+	s.held = true
+	transfers := make([]transferengine.Transfer, 200)
 	for i := range transfers {
 		require.NoError(t, p.a.Write(&transfers[i], p.all(1)))
-		require.EqualValues(t, 1, p.a.Stats().Operations)
 	}
-	p.settle1(p.a)
-	require.EqualValues(t, len(transfers), p.a.Stats().Operations)
-	leave := p.a.Drive()
-	require.NoError(t, p.a.Write(&transfers[0], p.all(1)))
-	require.EqualValues(t, len(transfers), p.a.Stats().Operations, "somebody else drives")
+	for p.a.Stats().Operations < 200 {
+		p.a.TurnHeld()
+	}
+	s.held = false
+	p.a.TurnHeld()
+	require.False(t, transfers[199].Finished())
 	leave()
-	p.settle1(p.a)
+	require.Eventually(t, transfers[199].Finished, rdmatest.Deadline(time.Second), 100*time.Microsecond)
 }
 
 // spinningRail is a rail that looks by itself, and counts.

@@ -37,6 +37,9 @@ type Write struct {
 	// Timeout is how long the request may take once the worker has it; zero is Config.TransferTimeout. Allow for the length:
 	// a request that misses it while the NIC has some of it costs the peer.
 	Timeout time.Duration
+	// More says that another request follows at once: this one may wait for it, a millisecond at most, so that they are posted
+	// together. The last one of several leaves it out. A Dedicated engine waits for nothing.
+	More bool
 }
 
 // PagedWrite is a write of pages: for each i the PageLength bytes at SourceOffset + SourceStride·SourcePages[i] of the
@@ -62,6 +65,8 @@ type PagedWrite struct {
 	Shards int
 	// Timeout is how long it may take from when the worker takes it; zero is Config.TransferTimeout.
 	Timeout time.Duration
+	// More is as in a [Write].
+	More bool
 }
 
 // Read is a read of Length contiguous bytes from the memory of a peer to a region of this engine.
@@ -78,6 +83,8 @@ type Read struct {
 	Length uint64
 	// Timeout is how long it may take from when the worker takes it; zero is Config.TransferTimeout.
 	Timeout time.Duration
+	// More is as in a [Write].
+	More bool
 }
 
 // Scatter is a write from one region to many peers, with the same immediate.
@@ -94,6 +101,8 @@ type Scatter struct {
 	Shards int
 	// Timeout is how long each target may take from when the worker takes it; zero is Config.TransferTimeout.
 	Timeout time.Duration
+	// More is as in a [Write].
+	More bool
 }
 
 // ScatterTarget is what goes to one peer of a Scatter: Length bytes from SourceOffset of the source to DestOffset of Dest,
@@ -112,7 +121,7 @@ type ScatterTarget struct {
 func (e *Engine) Write(t *Transfer, w Write) error {
 	err := e.claim(t, opWrite, w.Timeout, w.Source)
 	if err == nil {
-		err = e.start(t, w.Peer, e.planWrite(&t.plan, &w))
+		err = e.start(t, w.Peer, w.More, e.planWrite(&t.plan, &w))
 	}
 	if err != nil {
 		return wrapRequest(opWrite, w.Peer, err)
@@ -125,7 +134,7 @@ func (e *Engine) Write(t *Transfer, w Write) error {
 func (e *Engine) WritePages(t *Transfer, w PagedWrite) error {
 	err := e.claim(t, opPages, w.Timeout, w.Source)
 	if err == nil {
-		err = e.start(t, w.Peer, e.planPages(&t.plan, &w))
+		err = e.start(t, w.Peer, w.More, e.planPages(&t.plan, &w))
 	}
 	if err != nil {
 		return wrapRequest(opPages, w.Peer, err)
@@ -138,7 +147,7 @@ func (e *Engine) WritePages(t *Transfer, w PagedWrite) error {
 func (e *Engine) Read(t *Transfer, r Read) error {
 	err := e.claim(t, opRead, r.Timeout, r.Dest)
 	if err == nil {
-		err = e.start(t, r.Peer, e.planRead(&t.plan, &r))
+		err = e.start(t, r.Peer, r.More, e.planRead(&t.plan, &r))
 	}
 	if err != nil {
 		return wrapRequest(opRead, r.Peer, err)

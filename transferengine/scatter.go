@@ -25,7 +25,7 @@ func (e *Engine) Scatter(t *Transfer, s Scatter) error {
 		e.unclaim(t)
 		return err
 	}
-	return e.hand(t)
+	return e.hand(t, s.More)
 }
 
 // planTargets checks the targets of a scatter and lays them out. Those that it has put into the transfer are counted as

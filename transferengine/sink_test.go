@@ -27,6 +27,7 @@ type sink struct {
 	// Contracts that a rail can break.
 	forgetful bool // writes never come back
 	stubborn  bool // peers never go down
+	held      bool // events are kept back
 }
 
 const sinkPeer rail.PeerID = 1
@@ -75,6 +76,9 @@ func (s *sink) Post(_ rail.PeerID, writes []rail.Op) (int, error) {
 }
 
 func (s *sink) Turn(_ time.Time, events []rail.Event) (int, time.Time) {
+	if s.held {
+		return 0, time.Time{}
+	}
 	n := copy(events, s.events)
 	s.events = s.events[:copy(s.events, s.events[n:])]
 	return n, time.Time{}
@@ -84,7 +88,11 @@ func (s *sink) Turn(_ time.Time, events []rail.Event) (int, time.Time) {
 func toSink(t testing.TB, driven bool) *pair { return toRail(t, &sink{}, driven) }
 
 func toRail(t testing.TB, s *sink, driven bool) *pair {
-	config := transferengine.Config{Rails: []rail.Opener{s}}
+	return toRailWith(t, s, driven, transferengine.Config{})
+}
+
+func toRailWith(t testing.TB, s *sink, driven bool, config transferengine.Config) *pair {
+	config.Rails = []rail.Opener{s}
 	if s.stubborn {
 		config.CloseTimeout = 10 * time.Millisecond
 	}

@@ -80,8 +80,8 @@ func (e *Engine) unclaim(t *Transfer) {
 	e.requests.Exit()
 }
 
-// start hands the worker a request to one peer, unless there is an error of its plan.
-func (e *Engine) start(t *Transfer, peer *Peer, err error) error {
+// start hands the worker a request to one peer, unless there is an error of its plan. More says that others follow at once.
+func (e *Engine) start(t *Transfer, peer *Peer, more bool, err error) error {
 	if err == nil {
 		err = e.admit(t.op, peer)
 	}
@@ -90,12 +90,12 @@ func (e *Engine) start(t *Transfer, peer *Peer, err error) error {
 		return err
 	}
 	t.peer = peer
-	return e.hand(t)
+	return e.hand(t, more)
 }
 
 // hand hands the worker a request, whose peers have admitted it.
-func (e *Engine) hand(t *Transfer) error {
-	if err := e.submit(submission{transfer: t}); err != nil {
+func (e *Engine) hand(t *Transfer, more bool) error {
+	if err := e.submit(submission{transfer: t}, more); err != nil {
 		if t.targets == nil {
 			t.peer.transfers.Add(-1)
 		}

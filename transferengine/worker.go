@@ -117,7 +117,7 @@ func (w *worker) launch(now time.Time, t *Transfer) (within time.Duration, begun
 	return time.Duration(w.due - w.nano), w.due != 0
 }
 
-// pending tells whether a turn would find something to do besides what the rail reports.
+// pending tells whether something was queued.
 func (w *worker) pending() bool { return w.queue.Len() > 0 }
 
 // unfinished tells whether the last turn left something to post that no event has to come for.
