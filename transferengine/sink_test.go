@@ -45,11 +45,9 @@ func (s *sink) Open(i rail.Incarnation) (_ rail.Rail, err error) {
 
 func (s *sink) Caps() rail.Caps { return s.caps }
 
-func (s *sink) Peer(rail.PeerID) rail.PeerInfo { return rail.PeerInfo{Name: "sink"} }
-
 func (s *sink) Connect(time.Time, []byte, time.Time) (rail.PeerID, error) {
 	if !s.up {
-		s.events = append(s.events, rail.Event{Kind: rail.PeerUp, Peer: sinkPeer})
+		s.events = append(s.events, rail.Event{Kind: rail.PeerUp, Peer: sinkPeer, Info: &rail.PeerInfo{Name: "sink"}})
 	}
 	s.up = true
 	return sinkPeer, nil

@@ -245,7 +245,7 @@ func (w *worker) handle(events []rail.Event) {
 			immediates++
 			w.arrived(e.Peer, e.Imm)
 		case rail.PeerUp:
-			w.peerUp(e.Peer)
+			w.peerUp(e.Peer, e.Info)
 		case rail.PeerDown:
 			w.peerDown(e.Peer, e.Err)
 		}
@@ -304,17 +304,16 @@ func (w *worker) newCell(p *path, imm uint32) *cell {
 }
 
 // peerUp makes the peer that a path leads to.
-func (w *worker) peerUp(id rail.PeerID) {
+func (w *worker) peerUp(id rail.PeerID, info *rail.PeerInfo) {
 	p := w.paths[id]
 	if p == nil {
 		p = &path{worker: w, id: id, cells: make(map[uint32]*cell)}
 		w.paths[id] = p
 	}
-	if p.peer != nil {
+	if p.peer != nil || info == nil {
 		w.stats.stray.Add(1)
 		return
 	}
-	info := w.rail.Peer(id)
 	p.peer = &Peer{name: info.Name, incarnation: info.Incarnation, path: p, done: make(chan struct{})}
 	w.stats.peersUp.Add(1)
 	w.peers.add(p.peer)

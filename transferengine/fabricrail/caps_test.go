@@ -41,7 +41,7 @@ func TestImmediatesNameTheirSender(t *testing.T) {
 		require.Equal(t, 1, n)
 		e := await(rail.Immediate, c, from)
 		require.EqualValues(t, 7, e.Imm)
-		require.EqualValues(t, i+1, c.rail.Peer(e.Peer).Incarnation[0], "who it was")
+		require.EqualValues(t, i+1, c.infos[e.Peer].Incarnation[0], "who it was")
 	}
 }
 

@@ -155,7 +155,8 @@ func (r railEffects) Up(id rail.PeerID, _ address, incarnation rail.Incarnation)
 		r.bySource[c.remote.addr] = c
 	}
 	r.vigil.Meet(r.now, &c.signs)
-	r.outbox.Up(id, rail.PeerInfo{Incarnation: incarnation, Address: c.peer.append(nil), Name: c.peer.text})
+	r.outbox.Emit(rail.Event{Kind: rail.PeerUp, Peer: id,
+		Info: &rail.PeerInfo{Incarnation: incarnation, Address: c.peer.append(nil), Name: c.peer.text}})
 }
 
 // Abandon implements [handshake.Effects].

@@ -199,9 +199,6 @@ func (r *Rail) Caps() rail.Caps { return r.caps }
 // Address implements [rail.Rail].
 func (r *Rail) Address() []byte { return r.self.append(nil) }
 
-// Peer implements [rail.Rail].
-func (r *Rail) Peer(id rail.PeerID) rail.PeerInfo { return r.outbox.Peer(id) }
-
 // Ignored returns how many messages were malformed, forged, or came when they could change nothing. None of them was answered.
 func (r *Rail) Ignored() uint64 { return r.handshake.Ignored() + r.ignored.Load() }
 

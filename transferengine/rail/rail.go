@@ -5,7 +5,7 @@
 //
 // A [Rail] is owned by one worker. Connect, Disconnect, Post, Send, Turn, Arm, Close and a [Spinner]'s Spin are called by one
 // goroutine at a time, though not always the same one; they never block, never take the time of day and start no goroutine.
-// Register, Name, Caps, Address and Peer, and the methods of a [Registration], may be called from any goroutine at any time
+// Register, Name, Caps and Address, and the methods of a [Registration], may be called from any goroutine at any time
 // before Close. So may Wait, by one goroutine at a time; it has returned when Close is called.
 //
 // The slices that Post, Send and Turn are given are the caller's again when the call returns.
@@ -74,9 +74,6 @@ type Rail interface {
 	// Disconnect gives up a peer: the peer is told where it can be, operations in flight complete with an error unless
 	// they already had completed, and PeerDown with net.ErrClosed follows. A peer that is not there is passed over.
 	Disconnect(now time.Time, peer PeerID)
-
-	// Peer describes a peer that is up. After its PeerDown event was returned by Turn the result is the zero PeerInfo.
-	Peer(peer PeerID) PeerInfo
 
 	// Post hands operations to the NIC in one batch and returns how many of them, from the first on, it accepted. Fewer
 	// than all with a nil error is back-pressure: post the rest after a later Turn, whether or not that one returned
@@ -257,7 +254,7 @@ const (
 	Immediate
 	// Message: Peer sent the bytes Data, which are the receiver's to keep.
 	Message
-	// PeerUp: Peer is connected and may be posted to, whichever side asked for it.
+	// PeerUp: Peer, which Info describes, is connected and may be posted to, whichever side asked for it.
 	PeerUp
 	// PeerDown: Peer is lost, could not be reached, or was given up; Err says why. Nothing of it follows.
 	PeerDown
@@ -273,5 +270,6 @@ type Event struct {
 	Peer   PeerID
 	Token  uint64
 	Err    error
+	Info   *PeerInfo // the receiver's to keep
 	Data   []byte
 }

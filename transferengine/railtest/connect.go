@@ -41,14 +41,13 @@ func connects(w *world) {
 		peer  rail.PeerID
 		other *node
 	}{{a, atA, b}, {b, atB, a}} {
-		info := end.n.rail.Peer(end.peer)
+		info := end.n.infos[end.peer]
 		require.Equal(w, end.other.rail.Address(), info.Address)
 		require.Equal(w, byte(0xee), info.Incarnation[15])
 		require.NotEmpty(w, info.Name)
 		require.Equal(w, end.peer, end.n.call(end.other.rail.Address()), "it is connected")
-		require.Zero(w, end.n.rail.Peer(1<<60))
 	}
-	require.NotEqual(w, a.rail.Peer(atA).Incarnation, b.rail.Peer(atB).Incarnation)
+	require.NotEqual(w, a.infos[atA].Incarnation, b.infos[atB].Incarnation)
 	w.pass(100*time.Millisecond, a, b)
 	require.Len(w, a.ups, 1)
 	require.Len(w, b.ups, 1)
@@ -177,7 +176,6 @@ func nobodyAnswers(w *world) {
 
 func disconnecting(w *world) {
 	a, b, atA, atB := w.pair()
-	require.NotZero(w, a.rail.Peer(atA))
 	a.rail.Disconnect(w.now(), 1<<60) // nobody
 	a.rail.Disconnect(w.now(), atA)
 	a.rail.Disconnect(w.now(), atA)
@@ -185,7 +183,6 @@ func disconnecting(w *world) {
 	require.ErrorIs(w, a.downs[atA].Err, net.ErrClosed)
 	require.ErrorIs(w, b.downs[atB].Err, rail.ErrPeerClosed)
 	require.True(w, a.downs[atA].Proven, "nothing was posted")
-	require.Zero(w, a.rail.Peer(atA))
 	_, err := a.rail.Post(atA, []rail.Op{a.op(rail.Write, 0, b.remote(), 0, 8)})
 	require.Error(w, err)
 	_, err = a.rail.Send(atA, nil)

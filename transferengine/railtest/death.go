@@ -158,14 +158,14 @@ func startedAgain(w *world) {
 		return
 	}
 	a, b, atA, _ := w.pair()
-	before := a.rail.Peer(atA)
+	before := a.infos[atA]
 	w.network.Kill(b.rail.Address())
 	again := w.openBy(w.network.Again(b.rail.Address()), memorySize, everything)
 	w.until("down", func() bool { return a.isDown(atA) }, a, b, again)
 	w.requireLost(a.downs[atA])
 	next, _ := w.connect(a, again)
 	require.NotEqual(w, atA, next)
-	now := a.rail.Peer(next)
+	now := a.infos[next]
 	require.Equal(w, before.Address, now.Address)
 	require.NotEqual(w, before.Incarnation, now.Incarnation, "it is another one")
 	copy(a.memory, "to the next")

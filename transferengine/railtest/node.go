@@ -54,6 +54,7 @@ type node struct {
 	keys       rail.Registration
 	events     []rail.Event
 	ups        []rail.PeerID
+	infos      map[rail.PeerID]rail.PeerInfo // of those that came up
 	downs      map[rail.PeerID]rail.Event
 	flying     map[uint64]rail.PeerID // operations that were accepted and have not completed
 	done       map[uint64]error
@@ -90,7 +91,7 @@ func (w *world) openBy(opener rail.Opener, size int, access rail.Access) *node {
 }
 
 func newNode(w *world, r rail.Rail) *node {
-	return &node{world: w, rail: r, caps: r.Caps(), events: make([]rail.Event, 32), downs: make(map[rail.PeerID]rail.Event),
+	return &node{world: w, rail: r, caps: r.Caps(), events: make([]rail.Event, 32), infos: make(map[rail.PeerID]rail.PeerInfo), downs: make(map[rail.PeerID]rail.Event),
 		flying: make(map[uint64]rail.PeerID), done: make(map[uint64]error)}
 }
 
@@ -135,7 +136,11 @@ func (n *node) note(e rail.Event) error {
 		if isUp {
 			return fmt.Errorf("peer %d comes up twice", e.Peer)
 		}
+		if e.Info == nil {
+			return fmt.Errorf("peer %d comes up and nothing says who it is", e.Peer)
+		}
 		n.ups = append(n.ups, e.Peer)
+		n.infos[e.Peer] = *e.Info
 	case rail.PeerDown:
 		for token, peer := range n.flying {
 			if peer == e.Peer {

@@ -39,7 +39,6 @@ type plant struct {
 	spin    func(r *buggy) bool
 	wait    func(r *buggy, ctx context.Context) error
 	close   func(r *buggy) error
-	peer    func(r *buggy, id rail.PeerID) rail.PeerInfo
 
 	register func(r *buggy, memory []byte, access rail.Access) (rail.Registration, error)
 	ended    chan struct{} // closed after the clause
@@ -54,7 +53,6 @@ type buggy struct {
 	mu    sync.Mutex // of what any goroutine does
 	loot  []any
 
-	peers  map[rail.PeerID]rail.PeerInfo
 	flying []rail.Op
 	last   time.Time
 }
@@ -116,13 +114,6 @@ func (b *buggy) Disconnect(now time.Time, peer rail.PeerID) {
 		return
 	}
 	b.Rail.Disconnect(now, peer)
-}
-
-func (b *buggy) Peer(id rail.PeerID) rail.PeerInfo {
-	if b.plant.peer != nil {
-		return b.plant.peer(b, id)
-	}
-	return b.Rail.Peer(id)
 }
 
 func (b *buggy) Register(memory []byte, access rail.Access) (rail.Registration, error) {

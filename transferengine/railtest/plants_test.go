@@ -145,17 +145,6 @@ func unload(r *buggy, now time.Time, events []rail.Event) (int, time.Time) {
 	return r.Rail.Turn(now, events)
 }
 
-// remembers describes a peer that is down.
-func remembers(r *buggy, id rail.PeerID) rail.PeerInfo {
-	if r.peers == nil {
-		r.peers = make(map[rail.PeerID]rail.PeerInfo)
-	}
-	if info := r.Rail.Peer(id); info.Name != "" {
-		r.peers[id] = info
-	}
-	return r.peers[id]
-}
-
 // early reports a peer that is given up at once.
 func early(r *buggy, now time.Time, peer rail.PeerID) {
 	r.extra = append(r.extra, rail.Event{Kind: rail.PeerDown, Peer: peer, Err: net.ErrClosed})
@@ -201,8 +190,16 @@ func connectionPlants() []plant {
 				r.count++
 				return id + rail.PeerID(r.count/2)<<20, nil
 			}},
-		{clause: "connects", bug: "a peer is not described", says: "192.0.2.2",
-			peer: func(*buggy, rail.PeerID) rail.PeerInfo { return rail.PeerInfo{} }},
+		{clause: "connects", bug: "a peer is not described", says: "nothing says who it is",
+			event: sometimes(rail.PeerUp, 1, func(e rail.Event) []rail.Event {
+				e.Info = nil
+				return []rail.Event{e}
+			})},
+		{clause: "connects", bug: "a peer is described as another", says: "192.0.2.2",
+			event: sometimes(rail.PeerUp, 1, func(e rail.Event) []rail.Event {
+				e.Info = &rail.PeerInfo{Name: "another"}
+				return []rail.Event{e}
+			})},
 		{clause: "connects from both sides at once", bug: "both connections come up", says: "comes up twice",
 			event: double(rail.PeerUp, 1)},
 		{clause: "a peer that is expected", bug: "it is called", says: "nobody came",
@@ -438,7 +435,6 @@ func endPlants() []plant {
 				}
 				return []rail.Event{e}
 			}},
-		{clause: "disconnecting", bug: "it is described still", says: "Should be zero", peer: remembers},
 		{clause: "disconnecting with operations in flight", bug: "they never complete", says: "is down before its operation",
 			event: drop(rail.Completed, 3)},
 		{clause: "disconnecting with operations in flight", bug: "the peer is down before them",
@@ -473,13 +469,12 @@ func endPlants() []plant {
 		{clause: "a peer is killed while both wait", bug: "later than promised", says: "is not less than or equal to",
 			caps: func(c *rail.Caps) { c.DeathWithin = -time.Hour }},
 		{clause: "a peer is started again at its address", bug: "it is taken for the one before", says: "it is another one",
-			peer: func(r *buggy, id rail.PeerID) rail.PeerInfo {
-				info := r.Rail.Peer(id)
-				if info.Name != "" {
-					r.loot = append(r.loot, info)
-					return r.loot[0].(rail.PeerInfo)
+			event: func(r *buggy, e rail.Event) []rail.Event {
+				if e.Kind == rail.PeerUp {
+					r.loot = append(r.loot, e.Info)
+					e.Info = r.loot[0].(*rail.PeerInfo)
 				}
-				return info
+				return []rail.Event{e}
 			}},
 		{clause: "nothing leaks", bug: "a descriptor for each peer", says: "descriptors",
 			connect: func(r *buggy, id rail.PeerID, _ []byte) (rail.PeerID, error) {

@@ -121,8 +121,8 @@ func (n *Network) welcome(p *packet) {
 // rise takes a link up.
 func (l *link) rise(peer *link) {
 	l.peer, l.state, l.credit = peer, up, l.rail.network.config.Immediates
-	l.rail.infos[l.id] = rail.PeerInfo{Incarnation: peer.rail.incarnation, Address: []byte(l.address), Name: l.address}
-	l.emit(rail.Event{Kind: rail.PeerUp, Peer: l.id})
+	l.emit(rail.Event{Kind: rail.PeerUp, Peer: l.id,
+		Info: &rail.PeerInfo{Incarnation: peer.rail.incarnation, Address: []byte(l.address), Name: l.address}})
 }
 
 // hears takes in that something comes from an end, and tells whether it may land here. To a link that is calling it is an

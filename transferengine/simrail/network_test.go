@@ -153,7 +153,8 @@ func TestACallGoesOnThroughACut(t *testing.T) {
 		if heals {
 			e.network.Heal(addressA, addressB)
 			e.settle()
-			require.Equal(t, []rail.Event{{Kind: rail.PeerUp, Peer: id}}, e.events[a])
+			require.Equal(t, []rail.Event{{Kind: rail.PeerUp, Peer: id,
+				Info: &rail.PeerInfo{Incarnation: rail.Incarnation{1}, Address: []byte(addressB), Name: addressB}}}, e.events[a])
 			require.Len(t, e.events[b], 1)
 			continue
 		}
@@ -192,7 +193,6 @@ func TestAFarewellThatIsOvertaken(t *testing.T) {
 		if e.events[b][len(e.events[b])-1].Kind == rail.PeerUp {
 			overtaken++ // at B the next connection was there at once
 		}
-		require.NotZero(t, a.Peer(second))
 	}
 	require.NotZero(t, overtaken)
 }

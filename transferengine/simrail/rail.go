@@ -27,7 +27,6 @@ type Rail struct {
 
 	// Under network.mu.
 	links     map[rail.PeerID]*link
-	infos     map[rail.PeerID]rail.PeerInfo // of peers whose end was not reported
 	keys      map[uint64]memory
 	events    []event
 	inbox     []*packet // that wait for this rail's turn
@@ -76,7 +75,7 @@ func (o opener) Open(i rail.Incarnation) (rail.Rail, error) {
 	}
 	n.last++
 	r := &Rail{network: n, id: n.last, address: o.address, incarnation: i, signal: make(chan struct{}, 1),
-		links: make(map[rail.PeerID]*link), infos: make(map[rail.PeerID]rail.PeerInfo), keys: make(map[uint64]memory)}
+		links: make(map[rail.PeerID]*link), keys: make(map[uint64]memory)}
 	n.rails[o.address] = r
 	return r, nil
 }
@@ -242,13 +241,6 @@ func (r *Rail) Disconnect(now time.Time, peer rail.PeerID) {
 	}
 }
 
-// Peer implements [rail.Rail].
-func (r *Rail) Peer(peer rail.PeerID) rail.PeerInfo {
-	r.network.mu.Lock()
-	defer r.network.mu.Unlock()
-	return r.infos[peer]
-}
-
 // connected returns the link of a peer that is up.
 func (r *Rail) connected(op string, peer rail.PeerID) (*link, error) {
 	l := r.links[peer]
@@ -380,8 +372,6 @@ func (r *Rail) told(e *event) {
 			sender.sends--
 			sender.rail.wake()
 		}
-	case rail.PeerDown:
-		delete(r.infos, e.Peer)
 	}
 }
 

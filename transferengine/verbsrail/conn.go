@@ -191,7 +191,8 @@ func (r railEffects) Up(id rail.PeerID, to address, incarnation rail.Incarnation
 	c := r.peers[id]
 	c.state = connUp
 	r.vigil.Meet(r.now, &c.signs)
-	r.outbox.Up(id, rail.PeerInfo{Incarnation: incarnation, Address: to.append(nil), Name: to.String()})
+	r.outbox.Emit(rail.Event{Kind: rail.PeerUp, Peer: id,
+		Info: &rail.PeerInfo{Incarnation: incarnation, Address: to.append(nil), Name: to.String()}})
 }
 
 // Abandon implements [handshake.Effects].

@@ -24,6 +24,7 @@ type engine struct {
 	rail       *verbsrail.Rail
 	events     [32]rail.Event
 	ups        []rail.PeerID
+	infos      map[rail.PeerID]rail.PeerInfo // of those that came up
 	downs      map[rail.PeerID]error
 	done       map[uint64]error // by token
 	completed  int
@@ -52,7 +53,7 @@ func openEngine(cfg verbsrail.Config, incarnation byte) (*engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	e := &engine{rail: r.(*verbsrail.Rail), downs: map[rail.PeerID]error{}, done: map[uint64]error{}}
+	e := &engine{rail: r.(*verbsrail.Rail), infos: map[rail.PeerID]rail.PeerInfo{}, downs: map[rail.PeerID]error{}, done: map[uint64]error{}}
 	if e.buffer, err = mem.Map(memorySize); err != nil {
 		return nil, err
 	}
@@ -89,6 +90,7 @@ func (e *engine) note(ev rail.Event) error {
 	switch ev.Kind {
 	case rail.PeerUp:
 		e.ups = append(e.ups, ev.Peer)
+		e.infos[ev.Peer] = *ev.Info
 	case rail.PeerDown:
 		e.downs[ev.Peer] = ev.Err
 	case rail.Immediate:

@@ -193,9 +193,6 @@ func (r *Rail) Caps() rail.Caps { return r.caps }
 // Address implements [rail.Rail].
 func (r *Rail) Address() []byte { return append([]byte(nil), r.address...) }
 
-// Peer implements [rail.Rail].
-func (r *Rail) Peer(id rail.PeerID) rail.PeerInfo { return r.outbox.Peer(id) }
-
 // Ignored returns how many datagrams of the handshake were malformed, forged, or came when they could change nothing.
 func (r *Rail) Ignored() uint64 { return r.handshake.Ignored() }
 

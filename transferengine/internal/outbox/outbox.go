@@ -1,22 +1,14 @@
-// Package outbox keeps what a rail has to report: the events of a turn, those that did not fit, and what Peer says of the
-// peers that are up.
+// Package outbox keeps what a rail has to report: the events of a turn, and those that did not fit.
 package outbox
 
-import (
-	"sync"
+import "github.com/weftrdma/weft/transferengine/rail"
 
-	"github.com/weftrdma/weft/transferengine/rail"
-)
-
-// Outbox is one rail's. All but Peer is for whoever owns the rail.
+// Outbox is one rail's.
 type Outbox struct {
 	events []rail.Event // of the turn that runs
 	filled int
 	held   []rail.Event // what did not fit, from heldAt on
 	heldAt int
-
-	mu    sync.Mutex
-	infos map[rail.PeerID]rail.PeerInfo // of the peers that are up
 }
 
 // Begin starts a turn with the events that the last one had no room for.
@@ -47,34 +39,9 @@ func (o *Outbox) Full() bool { return o.filled == len(o.events) }
 // Holding tells whether there are events that only the next turn reports.
 func (o *Outbox) Holding() bool { return o.heldAt < len(o.held) }
 
-// End ends a turn and returns how many events it reports. Of the peers whose end is among them Peer says nothing any more.
+// End ends a turn and returns how many events it reports.
 func (o *Outbox) End() (n int) {
 	n = o.filled
-	for i := range o.events[:n] {
-		if o.events[i].Kind == rail.PeerDown {
-			o.mu.Lock()
-			delete(o.infos, o.events[i].Peer)
-			o.mu.Unlock()
-		}
-	}
 	o.events, o.filled = nil, 0
 	return n
-}
-
-// Up reports a peer that is connected.
-func (o *Outbox) Up(id rail.PeerID, info rail.PeerInfo) {
-	o.mu.Lock()
-	if o.infos == nil {
-		o.infos = make(map[rail.PeerID]rail.PeerInfo)
-	}
-	o.infos[id] = info
-	o.mu.Unlock()
-	o.Emit(rail.Event{Kind: rail.PeerUp, Peer: id})
-}
-
-// Peer describes a peer that is up, until the turn that reports its end is over. It may be called at any time.
-func (o *Outbox) Peer(id rail.PeerID) rail.PeerInfo {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.infos[id]
 }

@@ -44,17 +44,3 @@ func TestFull(t *testing.T) {
 	o.Begin(nil)
 	require.True(t, o.Full())
 }
-
-func TestPeerIsDescribedUntilItsEndIsReported(t *testing.T) {
-	var o outbox.Outbox
-	require.Zero(t, o.Peer(7))
-	o.Begin(make([]rail.Event, 1))
-	o.Up(7, rail.PeerInfo{Name: "seven"})
-	o.Emit(rail.Event{Kind: rail.PeerDown, Peer: 7})
-	require.Equal(t, 1, o.End())
-	require.Equal(t, "seven", o.Peer(7).Name, "its end did not fit")
-	o.Begin(make([]rail.Event, 1))
-	require.Equal(t, "seven", o.Peer(7).Name)
-	require.Equal(t, 1, o.End())
-	require.Zero(t, o.Peer(7))
-}
