@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/weftrdma/weft/internal/life"
 	"github.com/weftrdma/weft/transferengine"
 	"github.com/weftrdma/weft/transferengine/rail"
 	"github.com/weftrdma/weft/transferengine/simrail"
@@ -163,4 +164,64 @@ func (p *pair) settle1(e *transferengine.Engine) {
 	for did := 1; did > 0; {
 		did, _ = e.TurnUndriven(p.Now())
 	}
+}
+
+// reluctantRail closes registrations when it is told to, and as it is told.
+type reluctantRail struct {
+	rail.Rail
+	closing chan struct{}
+	results chan error
+}
+
+func (r *reluctantRail) Open(i rail.Incarnation) (_ rail.Rail, err error) {
+	r.Rail, err = simrail.NewNetwork(simrail.Config{}).Rail("192.0.2.1").Open(i)
+	return r, err
+}
+
+func (r *reluctantRail) Register(memory []byte, access rail.Access) (rail.Registration, error) {
+	registration, err := r.Rail.Register(memory, access)
+	return reluctantRegistration{registration, r}, err
+}
+
+type reluctantRegistration struct {
+	rail.Registration
+	rail *reluctantRail
+}
+
+func (r reluctantRegistration) Close() error {
+	r.rail.closing <- struct{}{}
+	if err := <-r.rail.results; err != nil {
+		return err
+	}
+	return r.Registration.Close()
+}
+
+// TestARegionIsClosedByOneOfTwo who close it at once, after the other has failed: it is closed then, and not in use again.
+func TestARegionIsClosedByOneOfTwo(t *testing.T) {
+	r := &reluctantRail{closing: make(chan struct{}, 2), results: make(chan error)}
+	e := openDriven(t, nil, "", transferengine.Config{Rails: []rail.Opener{r}})
+	region, err := e.Register(make([]byte, 8), transferengine.LocalOnly)
+	require.NoError(t, err)
+	closed := make(chan error, 2)
+	for range 2 {
+		go func() { closed <- region.Close() }()
+	}
+	<-r.closing
+	broken := errors.New("the device is busy")
+	r.results <- life.Refused(broken)
+	require.ErrorIs(t, <-closed, broken)
+	<-r.closing
+	r.results <- nil
+	require.NoError(t, <-closed)
+	require.NoError(t, region.Close())
+	require.True(t, region.Closed())
+
+	region, err = e.Register(make([]byte, 8), transferengine.LocalOnly)
+	require.NoError(t, err)
+	go func() { closed <- region.Close() }()
+	<-r.closing
+	r.results <- broken
+	require.ErrorIs(t, <-closed, broken, "what was freed is not known")
+	require.True(t, region.Closed())
+	require.NoError(t, region.Close())
 }

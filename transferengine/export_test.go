@@ -141,3 +141,6 @@ func (l Layout) Writes(batch int, accept func(n int) int) (phases [][]rail.Op) {
 
 // SpinsFor is how long a driver that finds nothing goes on before it sleeps.
 func (e *Engine) SpinsFor() time.Duration { return e.progress.patience.get() }
+
+// Closed tells whether requests that use the region are refused.
+func (r *Region) Closed() bool { return r.uses.Load() < 0 }

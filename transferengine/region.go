@@ -3,6 +3,7 @@ package transferengine
 import (
 	"fmt"
 	"net"
+	"sync"
 	"sync/atomic"
 	"syscall"
 
@@ -33,6 +34,7 @@ type Region struct {
 	localKey     uint64
 	descriptor   Descriptor
 	uses         atomic.Int64 // transfers in flight that use it; far below zero once it is closed
+	closing      sync.Mutex   // held by a Close at work: one that fails opens the region to requests again
 }
 
 // Register lets the engine's NICs use memory; access says what peers may do with it, [LocalOnly] that they may do nothing. A Go
@@ -86,20 +88,27 @@ func (r *Region) String() string {
 // Close takes the memory away from the NICs, which refuse peers that go on using its descriptor. While a transfer of this engine
 // uses the region the error wraps syscall.EBUSY and nothing changes: wait for the transfer. Closing again returns nil.
 func (r *Region) Close() error {
+	r.closing.Lock()
+	defer r.closing.Unlock()
 	if !r.uses.CompareAndSwap(0, regionClosed) {
 		if n := r.uses.Load(); n > 0 {
 			return fmt.Errorf("close %v: transfers in flight use it (%d), wait for them: %w", r, n, syscall.EBUSY)
 		}
-		return r.life.Close() // waits for the Close at work
+		return r.life.Close() // as it was closed before
 	}
-	if err := r.life.Close(); err != nil {
-		r.uses.Add(-regionClosed)
-		return fmt.Errorf("close %v: %w", r, err)
+	err := r.life.Close()
+	if err != nil {
+		err = fmt.Errorf("close %v: %w", r, err)
+		if r.life.Enter() == nil { // nothing was freed
+			r.life.Exit()
+			r.uses.Add(-regionClosed)
+			return err
+		}
 	}
 	r.engine.mu.Lock()
 	defer r.engine.mu.Unlock()
 	delete(r.engine.regions, r)
-	return nil
+	return err
 }
 
 // hold keeps the region open for one transfer.

@@ -99,8 +99,10 @@ func (w *worker) postTo(p *path) (did int) {
 	var err error
 	if n > 0 {
 		accepted, err = w.rail.Post(p.id, w.batch[:n])
-		err = w.because(p, err)
 		w.account(w.batch[:accepted])
+		if errors.Is(err, rail.ErrNotUp) {
+			err = nil // PeerDown is to come, and has the cause
+		}
 	}
 	p.blocked = err == nil && accepted < n
 	if p.blocked {
@@ -190,7 +192,7 @@ func (w *worker) completed(token uint64, err error) {
 }
 
 // because adds the cause to the error of an operation on a path that Disconnect or Close gave up: the rail says only that it came
-// back, or that the peer is not up.
+// back.
 func (w *worker) because(p *path, err error) error {
 	switch {
 	case err == nil:

@@ -6,6 +6,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"net"
+	"os"
 	"syscall"
 	"testing"
 	"time"
@@ -288,6 +289,41 @@ func TestAFailedWriteFailsItsTransferAlone(t *testing.T) {
 	require.Zero(t, p.b.Counter(1).Value(), "the immediate of a write that failed")
 	require.EqualValues(t, 1, p.b.Counter(2).Value())
 	require.Less(t, p.a.Stats().Operations, uint64(11), "the rest of a failed transfer is not sent")
+}
+
+// TestCauseWhileAPeerGoesDown: what is written to a peer whose end the rail knows of, and has not reported, fails for the reason of
+// that end.
+func TestCauseWhileAPeerGoesDown(t *testing.T) {
+	w := newWorld(t, simrail.Config{DeathWithin: 10 * time.Millisecond})
+	p := newPairIn(w, 8, transferengine.Config{})
+	w.network.Kill("192.0.2.2")
+	now := w.Now().Add(time.Second)
+	p.b.Turn(now) // another engine's turn lets the news arrive
+	var tr transferengine.Transfer
+	require.NoError(t, p.a.Write(&tr, p.all(1)))
+	p.a.Turn(now)
+	require.True(t, tr.Finished())
+	require.ErrorIs(t, tr.Err(), rail.ErrPeerGone)
+	require.ErrorContains(t, tr.Err(), "not delivered")
+}
+
+// TestCauseWhileAPeerIsGivenUp: so does what is written to a peer that this engine has given up, and whose farewell is on its way.
+func TestCauseWhileAPeerIsGivenUp(t *testing.T) {
+	w := newWorld(t, simrail.Config{DeathWithin: time.Second})
+	p := newPairIn(w, 8, transferengine.Config{})
+	w.network.SetDelay(time.Hour)
+	var first, next transferengine.Transfer
+	request := p.all(1)
+	request.Timeout = time.Millisecond
+	require.NoError(t, p.a.Write(&first, request))
+	for p.a.Turn(w.Now()); p.a.Stats().DeadlinesMissed == 0; p.a.Turn(w.Now()) {
+		w.Advance(100 * time.Microsecond)
+	}
+	require.NoError(t, p.a.Write(&next, p.all(1)))
+	for _, tr := range []*transferengine.Transfer{&first, &next} {
+		require.ErrorIs(t, p.finish(tr), os.ErrDeadlineExceeded)
+	}
+	require.ErrorContains(t, next.Err(), "not delivered: this engine gave up the peer, because a write missed its deadline")
 }
 
 func TestALostPeerEndsItsTransfers(t *testing.T) {

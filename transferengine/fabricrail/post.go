@@ -50,7 +50,7 @@ func (r *Rail) allowance(c *conn) int {
 func (r *Rail) connected(op string, peer rail.PeerID) (*conn, error) {
 	c := r.peers[peer]
 	if c == nil || c.state != connUp {
-		return nil, fmt.Errorf("%s to peer %d, which is not up: %w", op, peer, syscall.ENOTCONN)
+		return nil, fmt.Errorf("%s to peer %d: %w", op, peer, rail.ErrNotUp)
 	}
 	return c, nil
 }

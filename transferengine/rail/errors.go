@@ -15,6 +15,8 @@ var (
 	// ErrFlushed: the write was in a queue when another one failed, or when the peer was lost; whether its bytes arrived
 	// is not known.
 	ErrFlushed = errors.New("flushed: whether the bytes arrived is not known")
+	// ErrNotUp: Post or Send took nothing, since the peer is not up; its PeerDown says why.
+	ErrNotUp = errors.New("peer is not up")
 	// ErrAccess: the peer's NIC refused the address or the key.
 	ErrAccess = errors.New("peer's memory refused the access")
 )

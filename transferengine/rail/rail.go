@@ -77,7 +77,8 @@ type Rail interface {
 
 	// Post hands operations to the NIC in one batch and returns how many of them, from the first on, it accepted. Fewer
 	// than all with a nil error is back-pressure: post the rest after a later Turn, whether or not that one returned
-	// events. An error concerns ops[n], which can never be posted as it is, or the peer, which is not up.
+	// events. An error concerns ops[n], which can never be posted as it is; or it is [ErrNotUp], and the operations are the
+	// caller's until the peer's PeerDown says why.
 	Post(peer PeerID, ops []Op) (n int, err error)
 
 	// Send copies a message of at most Caps.MaxSend bytes to the peer, for engines to settle things among themselves. It

@@ -184,7 +184,9 @@ func disconnecting(w *world) {
 	require.ErrorIs(w, b.downs[atB].Err, rail.ErrPeerClosed)
 	require.True(w, a.downs[atA].Proven, "nothing was posted")
 	_, err := a.rail.Post(atA, []rail.Op{a.op(rail.Write, 0, b.remote(), 0, 8)})
-	require.Error(w, err)
+	require.ErrorIs(w, err, rail.ErrNotUp)
+	_, err = a.rail.Send(atA, []byte{1})
+	require.ErrorIs(w, err, rail.ErrNotUp)
 	_, err = a.rail.Send(atA, nil)
 	require.Error(w, err)
 

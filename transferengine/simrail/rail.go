@@ -245,7 +245,7 @@ func (r *Rail) Disconnect(now time.Time, peer rail.PeerID) {
 func (r *Rail) connected(op string, peer rail.PeerID) (*link, error) {
 	l := r.links[peer]
 	if l == nil || l.state != up {
-		return nil, fmt.Errorf("%s: %s to peer %d, which is not up: %w", r.Name(), op, peer, syscall.ENOTCONN)
+		return nil, fmt.Errorf("%s: %s to peer %d: %w", r.Name(), op, peer, rail.ErrNotUp)
 	}
 	return l, nil
 }

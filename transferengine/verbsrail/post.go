@@ -49,7 +49,7 @@ func (r *Rail) connected(op string, peer rail.PeerID) (*conn, error) {
 	}
 	c := r.peers[peer]
 	if c == nil || c.state != connUp {
-		return nil, fmt.Errorf("%s to peer %d, which is not up: %w", op, peer, syscall.ENOTCONN)
+		return nil, fmt.Errorf("%s to peer %d: %w", op, peer, rail.ErrNotUp)
 	}
 	r.recent = c
 	return c, nil
