@@ -171,6 +171,7 @@ type reluctantRail struct {
 	rail.Rail
 	closing chan struct{}
 	results chan error
+	halfway bool // something is freed also where it fails
 }
 
 func (r *reluctantRail) Open(i rail.Incarnation) (_ rail.Rail, err error) {
@@ -190,10 +191,11 @@ type reluctantRegistration struct {
 
 func (r reluctantRegistration) Close() error {
 	r.rail.closing <- struct{}{}
-	if err := <-r.rail.results; err != nil {
-		return err
+	err := <-r.rail.results
+	if err == nil || r.rail.halfway {
+		err = errors.Join(err, r.Registration.Close())
 	}
-	return r.Registration.Close()
+	return err
 }
 
 // TestARegionIsClosedByOneOfTwo who close it at once, after the other has failed: it is closed then, and not in use again.
@@ -218,6 +220,7 @@ func TestARegionIsClosedByOneOfTwo(t *testing.T) {
 
 	region, err = e.Register(make([]byte, 8), transferengine.LocalOnly)
 	require.NoError(t, err)
+	r.halfway = true
 	go func() { closed <- region.Close() }()
 	<-r.closing
 	r.results <- broken
