@@ -137,8 +137,9 @@ func (p *progress) letGo(backUp bool) (again bool) {
 		due = p.next
 	}
 	p.nextDue.Store(int64(due))
+	seen := p.queued
 	p.driven.Store(false)
-	queued := p.worker.queue.Pushed().Load() != p.queued
+	queued := p.worker.queue.Pushed().Load() != seen
 	switch {
 	case p.stopping.Load():
 		p.vacate()

@@ -302,7 +302,7 @@ func flowPlants() []plant {
 			caps: func(c *rail.Caps) { c.MaxImmediates *= 2 }},
 		{clause: "a peer that takes no turns", bug: "its queue is longer the second time", says: "more than it takes in",
 			post: hoard, turn: unload},
-		{clause: "a receiver that is stopped", bug: "a pause is a death", says: "which is not up", turn: impatient},
+		{clause: "a receiver that is stopped", bug: "a pause is a death", says: "peer is not up", turn: impatient},
 		{clause: "a receiver that is stopped", bug: "the 5000th immediate is lost", says: "hold: all immediates",
 			event: drop(rail.Immediate, 5000)},
 		{clause: "events that do not fit", bug: "they are thrown away", says: "hold: all events",
