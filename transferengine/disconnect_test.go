@@ -76,9 +76,9 @@ func TestDisconnectEndsWhatIsInFlight(t *testing.T) {
 	p.settle()
 }
 
-// TestDisconnectNeedsNoSlot: a peer that answers nothing can be given up while its transfers take all slots.
-func TestDisconnectNeedsNoSlot(t *testing.T) {
-	p, write, turn := stuck(t, transferengine.Config{MaxTransfers: 1, TransferTimeout: time.Hour})
+// TestDisconnectWhateverWaits: a peer that answers nothing can be given up while its transfers take all room.
+func TestDisconnectWhateverWaits(t *testing.T) {
+	p, write, turn := stuck(t, transferengine.Config{MaxTransfers: 2, TransferTimeout: time.Hour})
 	var waits transferengine.Transfer
 	require.NoError(t, p.a.Write(&waits, p.all(7)))
 	require.NoError(t, p.a.Disconnect(p.toB))

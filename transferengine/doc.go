@@ -87,8 +87,8 @@
 // A worker does the engine's work in turns, and one goroutine at a time drives it. Config.Progress chooses which:
 //
 //   - [Inline], the default: the goroutines that wait drive, so a short wait costs no switch of goroutines. While nobody waits a
-//     back-up goroutine takes over within a millisecond (four after a time in which somebody waited nearly always), so a target
-//     that computes does not stall its peers. Use it on two cores or fewer.
+//     back-up goroutine takes over within a millisecond, so a target that computes does not stall its peers. A request is posted
+//     by the call that makes it, also if nobody ever waits. Use it on two cores or fewer.
 //   - [Dedicated]: a goroutine that is locked to a thread drives. It needs a core that nobody else wants.
 //   - [Manual]: a test drives, by [Engine.Turn] with a virtual clock.
 //

@@ -272,5 +272,5 @@ func TestOnlyCalled(t *testing.T) {
 	id, err := a.rail.Expect(time.Now(), b.rail.Address(), time.Now().Add(rdmatest.Deadline(patience)))
 	require.NoError(t, err)
 	b.connect(a)
-	require.Equal(t, "127.0.0.1", strings.Split(a.rail.Peer(id).Name, ":")[0])
+	require.Equal(t, "127.0.0.1", strings.Split(a.infos[id].Name, ":")[0])
 }
