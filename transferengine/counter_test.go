@@ -267,6 +267,46 @@ func TestCountsAddUp(t *testing.T) {
 	require.Zero(t, total.Value(from...))
 }
 
+// TestAWaitLooksAgain at what others took since it looked, and at peers whose cells were swept.
+func TestAWaitLooksAgain(t *testing.T) {
+	w := newWorld(t, simrail.Config{})
+	receiver := w.open(transferengine.Config{})
+	var from []*transferengine.Peer
+	for range 2 {
+		_, p := w.connect(w.open(transferengine.Config{}), receiver)
+		from = append(from, p)
+	}
+	c := receiver.Counter(5)
+	wait := c.StartWait(1, from...)
+	receiver.Arrive(from[0], 5)
+	require.False(t, wait.Met())
+	require.NoError(t, c.WaitFrom(soon(t), 1, from[0]))
+	receiver.Sweep(from[0])
+	receiver.Arrive(from[1], 5)
+	require.False(t, wait.Met(), "the first one's was taken")
+	receiver.Sweep(from[1])
+	receiver.Arrive(from[0], 5)
+	require.True(t, wait.Met())
+	require.Zero(t, c.Value())
+	require.Zero(t, c.Value(from...))
+}
+
+// TestAWaiterIsWokenOnce, by the last of what it waits for, however many come before.
+func TestAWaiterIsWokenOnce(t *testing.T) {
+	p := newPair(t, 8, transferengine.Config{})
+	c := p.b.Counter(5)
+	told := make(chan error)
+	go func() { told <- c.WaitFrom(soon(t), 100, p.toA) }()
+	p.b.AwaitWaiters(1)
+	for range 99 {
+		p.b.Arrive(p.toA, 5)
+		require.True(t, c.Awaited())
+	}
+	p.b.Arrive(p.toA, 5)
+	require.False(t, c.Awaited())
+	require.NoError(t, <-told)
+}
+
 // TestALookCostsWhatArrived: who waits for many peers looks at as many of them as sent something.
 func TestALookCostsWhatArrived(t *testing.T) {
 	const peers = 200

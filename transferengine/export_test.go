@@ -99,6 +99,9 @@ func (w *StartedWait) Met() bool {
 // Looked is how many counts of peers Met has looked at, but for those of the last look.
 func (w *StartedWait) Looked() int { return w.looked }
 
+// Awaited tells whether a goroutine waits that was not woken.
+func (c *Counter) Awaited() bool { return c.waiters.head.Load() != nil }
+
 // Layout is a request without an engine.
 type Layout struct {
 	Length, MaxLength         uint64

@@ -127,11 +127,11 @@ func (w *counterWait) met() (bool, error) {
 		return true, closedError{}
 	}
 	w.lookAt = arrived + uint64(missing)
-	c.wakeBy(w.lookAt)
 	return false, nil
 }
 
-// due tells whether a look may find more than the last one. If not, enough arrivals wake the waiter.
+// due tells whether a look may find more than the last one. If not, enough arrivals wake the waiter: who goes to sleep has looked
+// before, and asks once more.
 func (w *counterWait) due() bool {
 	c := w.counter
 	if !w.looked || w.losses != c.table.losses.Load() || c.arrived.Load() >= w.lookAt {
