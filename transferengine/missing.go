@@ -103,35 +103,33 @@ func (w *counterWait) end() {
 	c.table.waits.put(w)
 }
 
-// met takes the immediates if they are there. A lost peer is an error once what it had sent is not enough.
+// met takes the immediates if they are there. A lost peer is an error once what it had sent is not enough. Otherwise the waiter is
+// woken when another look may find more.
 func (w *counterWait) met() (bool, error) {
 	c := w.counter
-	if !w.due() {
-		return false, nil
+	for w.due() {
+		// Before the counts are looked at: a peer is marked lost after its last immediate was counted, and lost before the table
+		// counts it.
+		closed, released := c.table.closed.Load(), c.released.Load()
+		w.looked, w.losses = true, c.table.losses.Load()
+		arrived := c.arrived.Load()
+		took, missing, lost := w.look()
+		switch {
+		case took:
+			return true, nil
+		case released:
+			return true, fmt.Errorf("counter %d: %w", c.imm, releasedError{})
+		case lost != nil:
+			return true, w.missing(lost.err)
+		case closed:
+			return true, closedError{}
+		}
+		w.lookAt = arrived + uint64(missing)
 	}
-	// Before the counts are looked at: a peer is marked lost after its last immediate was counted, and lost before the table
-	// counts it.
-	closed := c.table.closed.Load()
-	w.looked, w.losses = true, c.table.losses.Load()
-	arrived := c.arrived.Load()
-	released := c.released.Load()
-	took, missing, lost := w.look()
-	switch {
-	case took:
-		return true, nil
-	case released:
-		return true, fmt.Errorf("counter %d: %w", c.imm, releasedError{})
-	case lost != nil:
-		return true, w.missing(lost.err)
-	case closed:
-		return true, closedError{}
-	}
-	w.lookAt = arrived + uint64(missing)
 	return false, nil
 }
 
-// due tells whether a look may find more than the last one. If not, enough arrivals wake the waiter: who goes to sleep has looked
-// before, and asks once more.
+// due tells whether a look may find more than the last one. If not, what may change that wakes the waiter.
 func (w *counterWait) due() bool {
 	c := w.counter
 	if !w.looked || w.losses != c.table.losses.Load() || c.arrived.Load() >= w.lookAt {

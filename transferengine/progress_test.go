@@ -418,8 +418,9 @@ func TestNobodyWaits(t *testing.T) {
 			p := driven(t, newNetwork(t, simrail.Config{Depth: 16}), 64, transferengine.Config{Progress: progress})
 			ctx := soon(t)
 			const writes = 300
+			transfers := make([]transferengine.Transfer, writes)
 			for n := range uint64(writes) {
-				tr := new(transferengine.Transfer)
+				tr := &transfers[n]
 				for errors.Is(p.a.Write(tr, p.all(1)), transferengine.ErrQueueFull) {
 					require.NoError(t, ctx.Err())
 				}
@@ -432,6 +433,9 @@ func TestNobodyWaits(t *testing.T) {
 				}
 			}
 			require.NoError(t, p.b.Counter(1).Wait(ctx, writes))
+			for i := range transfers {
+				require.NoError(t, transfers[i].Wait(ctx))
+			}
 		}
 	})
 }
