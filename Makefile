@@ -15,7 +15,7 @@ sources = git ls-files -z --cached --others --exclude-standard --
 tool = go tool -modfile=tools/go.mod
 
 .DEFAULT_GOAL := help
-.PHONY: help deps demo test attack lint fmt fmt-check csrc cross downstream test-rxe soak-rxe soak-fabric rxe-shell test-rxe-two-hosts test-docker \
+.PHONY: help deps demo test attack lint fmt fmt-check csrc cross downstream test-rxe soak soak-rxe soak-fabric rxe-shell test-rxe-two-hosts test-docker \
   test-fabric2 test-fresh bench-rxe bench-engine-rxe bench-fabric bench-weft bench-kvindex soak-kvindex mutants test-hw api-coverage
 
 help: ## This list
@@ -98,6 +98,8 @@ bench-kvindex: deps ## The index against B-trees and binary search, interleaved;
 
 soak-kvindex: deps ## The index against a reference for SOAK= (10m); ARGS='-soak.seed 7' repeats a run
 	go test -count=1 -timeout=0 -v ./kvindex -soak=$(SOAK) $(ARGS)
+
+soak: soak-fabric soak-rxe soak-kvindex mutants ## All of what takes too long for every day: several hours
 
 mutants: deps ## Plant each fault of testdata/mutants and show that a test finds it; ARGS='verbs' or ARGS='-run PSN'
 	WEFT_REQUIRE=fabric go run ./internal/mutants $(ARGS)

@@ -156,7 +156,9 @@ type mrAttr struct {
 // register checks a region and has it made by reg; where it is not made, nothing stays pinned.
 func (d *Domain) register(mr *MR, cfg MRConfig, reg func(*mrAttr) error) (*MR, error) {
 	if err := d.open(mr, cfg, reg); err != nil {
-		mr.unpin()
+		if mr.ptr == nil { // otherwise the provider knew the memory, and the region's close unpins it unless that was refused
+			mr.unpin()
+		}
 		return nil, err
 	}
 	return mr, nil

@@ -167,6 +167,9 @@ func (pd *PD) CreateAHFromWC(port uint8, wc *WC, grh []byte) (*AH, error) {
 		return nil, err
 	}
 	defer pd.life.Exit()
+	if wc == nil {
+		return nil, invalid("address handle of a datagram: its completion is nil")
+	}
 	if len(grh) < GRHSize {
 		return nil, invalid("address handle of a datagram: %d bytes of header, %d are needed", len(grh), GRHSize)
 	}

@@ -85,9 +85,10 @@ func TestNullAQueuePairHoldsItsQueues(t *testing.T) {
 	held()
 	wrapped, err := n.pd.WrapQP(qp.Raw())
 	require.NoError(t, err)
-	require.NoError(t, qp.Close())
-	held()
+	require.ErrorIs(t, qp.Close(), syscall.EBUSY, "its own is wrapped")
 	require.NoError(t, wrapped.Close())
+	held()
+	require.NoError(t, qp.Close())
 	require.Zero(t, n.null.Calls("ibv_destroy_cq")+n.null.Calls("ibv_destroy_srq"), "the driver is not asked")
 	for _, queue := range queues {
 		require.NoError(t, queue.Close())

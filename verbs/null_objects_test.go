@@ -304,6 +304,8 @@ func TestNullAHOfADatagram(t *testing.T) {
 	require.NoError(t, ah.Close())
 	_, err = n.pd.CreateAHFromWC(1, &verbs.WC{}, make([]byte, verbs.GRHSize-1))
 	require.ErrorIs(t, err, syscall.EINVAL)
+	_, err = n.pd.CreateAHFromWC(1, nil, make([]byte, verbs.GRHSize))
+	require.ErrorIs(t, err, syscall.EINVAL)
 }
 
 func TestNullSharedReceiveQueue(t *testing.T) {

@@ -108,8 +108,8 @@ func (pd *PD) WrapMR(raw unsafe.Pointer) (*MR, error) {
 
 // WrapQP uses a struct ibv_qp of this domain that was made by other means, such as mlx5dv_create_qp, in the state that it is
 // in. It must stay until Close, which does not destroy it. Where its completion queues are open here, made or wrapped, [QP.Err]
-// learns of its failures; otherwise they are polled by their owner, and it does not. Of its queues, those that are open here
-// cannot be closed before it.
+// learns of its failures; otherwise they are polled by their owner, and it does not. Its queues, and a [QP] that it is already,
+// cannot be closed before it where they are open here.
 func (pd *PD) WrapQP(raw unsafe.Pointer) (*QP, error) {
 	if err := pd.life.Enter(); err != nil {
 		return nil, err
@@ -121,7 +121,7 @@ func (pd *PD) WrapQP(raw unsafe.Pointer) (*QP, error) {
 	qp := &QP{pd: pd}
 	send, recv, srq := pd.ctx.queuesOf(raw)
 	var ptrs [2]unsafe.Pointer
-	var parents [3]*life.Object
+	var parents [4]*life.Object
 	for i, cq := range [2]*CQ{send, recv} {
 		if cq == nil {
 			continue
@@ -138,6 +138,9 @@ func (pd *PD) WrapQP(raw unsafe.Pointer) (*QP, error) {
 		}
 		defer srq.life.Exit()
 		parents[2] = &srq.life
+	}
+	if own, ok := pd.ctx.objects.find(key(raw)).(*QP); ok { // whose Close would take it away
+		parents[3] = &own.life
 	}
 	var err error
 	if qp.ptr, qp.state, err = cWrapQP(pd.ptr, raw, ptrs[0], ptrs[1], &qp.limits); err != nil {

@@ -94,12 +94,15 @@ static struct ibv_cq_ex *null_create_cq_ex(struct ibv_context *context, struct i
     NULL_POINTER(context, create_cq_ex);
     if ((attr->wc_flags & timestamps) != 0 && null_of(context)->attr.completion_timestamp_mask == 0)
         return null_fail(EOPNOTSUPP);
-    if ((attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_PD) != 0 && attr->parent_domain == NULL)
+    const int in_domain = (attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_PD) != 0;
+    const int alone =
+        (attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS) != 0 && attr->flags == IBV_CREATE_CQ_ATTR_SINGLE_THREADED;
+    if (in_domain != alone || (in_domain && attr->parent_domain == NULL))
         return null_fail(EINVAL);
     struct ibv_cq *cq = null_make_cq(context, (int)attr->cqe, attr->cq_context, attr->channel);
     if (cq == NULL)
         return NULL;
     null_extend_cq(null_cq(cq), attr->wc_flags);
-    null_cq(cq)->domain = (attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_PD) != 0 ? attr->parent_domain : NULL;
+    null_cq(cq)->domain = in_domain ? attr->parent_domain : NULL;
     return &null_cq(cq)->ex;
 }

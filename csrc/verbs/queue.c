@@ -127,9 +127,12 @@ static void weft_cq_create_extended(struct ibv_context *context, struct weft_cq 
         .channel = channel != NULL ? channel->channel : NULL,
         .comp_vector = vector,
         .wc_flags = (uint64_t)IBV_WC_STANDARD_FLAGS | wanted->timestamps,
-        .comp_mask = wanted->domain != NULL ? IBV_CQ_INIT_ATTR_MASK_PD : 0,
         .parent_domain = wanted->domain,
     };
+    if (wanted->domain != NULL) { /* drivers take locks unless the flag says that they need not */
+        attr.comp_mask = IBV_CQ_INIT_ATTR_MASK_PD | IBV_CQ_INIT_ATTR_MASK_FLAGS;
+        attr.flags = IBV_CREATE_CQ_ATTR_SINGLE_THREADED;
+    }
     errno = EOPNOTSUPP;
     if (extended == NULL)
         return;

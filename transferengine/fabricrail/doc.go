@@ -9,7 +9,8 @@
 //
 // A hello must carry the random key of the rail's address, and an answer the random number of the hello. Each end tells the other a
 // secret of 128 random bits in its hello, and takes no message without it. So only the two ends can end a connection, grant anything
-// on it or speak on it. A hello that would replace a connection makes the rail ask the other end first. The rail counts what was made
+// on it or send a message on it. An immediate has no room for a secret: a peer of the rail that guesses some 20 bits can make one up
+// in another one's name. A hello that would replace a connection makes the rail ask the other end first. The rail counts what was made
 // up ([Rail.Ignored]) and does not answer it. There is no other authentication, and nothing is encrypted.
 //
 // # Immediates
