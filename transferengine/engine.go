@@ -164,7 +164,7 @@ func (e *Engine) Address() Address {
 }
 
 // Connect connects to the engine at the address, within Config.ConnectTimeout and the context. One side connects; the other
-// finds the peer in [Engine.Peers]. Connecting to a peer that is connected already, from either side, returns that peer.
+// is told of the peer by [Engine.Accept], and finds it in [Engine.Peers]. Connecting to a peer that is connected already, from either side, returns that peer.
 //
 // Errors wrap [rail.ErrUnreachable]; [rail.ErrRefused], with the peer's reason; [rail.ErrPeerGone], where the process at the
 // address was restarted: get its new address; [ErrQueueFull]; or the context's error.
@@ -208,22 +208,15 @@ func (e *Engine) startConnect(ctx context.Context, address Address, expect bool)
 	return call, e.submit(submission{connect: call}, false)
 }
 
-// Disconnect gives up a peer, which is told so. Its transfers end with errors that wrap net.ErrClosed, and so do waits that count
-// on it; once [Peer.Done] is closed nothing that it has written lands in this engine's memory any more. A peer that is lost
-// already is left alone. The error is [ErrQueueFull], or net.ErrClosed of an engine that is being closed, which gives up every peer.
-func (e *Engine) Disconnect(peer *Peer) error {
-	fail := func(err error) error { return fmt.Errorf("disconnect %v: %w", peer, err) }
-	if err := e.requests.Enter(); err != nil {
-		return fail(err)
+// Accept returns the next peer that connected to this engine, and that it did not call or expect itself, in the order in which they
+// came. It waits for one until the context ends. Nobody has to accept peers: they are connected in any case, see [Engine.Peers]. One
+// that was lost before it was accepted is passed over.
+func (e *Engine) Accept(ctx context.Context) (*Peer, error) {
+	call := &acceptCall{table: e.peers}
+	if _, err := e.progress.await(ctx, &e.peers.waiters, call); err != nil {
+		return nil, fmt.Errorf("accept over %s: %w", e.rail.Name(), err)
 	}
-	defer e.requests.Exit()
-	if !e.worker.owns(peer) {
-		return fail(fmt.Errorf("it is a peer of another engine: %w", syscall.EINVAL))
-	}
-	if err := e.submit(submission{disconnect: peer}, false); err != nil {
-		return fail(err)
-	}
-	return nil
+	return call.peer, nil
 }
 
 // submit hands the worker work.
@@ -282,7 +275,7 @@ func (e *Engine) Shutdown(ctx context.Context) error {
 //  4. Every peer is given up, and told so. Its writes in flight end with an error.
 //  5. The peers have come down, or CloseTimeout is over. No write is in flight, or the rail is broken.
 //  6. The rail is closed: from here on no NIC uses the memory of this process.
-//  7. What the rail never gave back ends with net.ErrClosed, and so do waits for counters.
+//  7. What the rail never gave back ends with net.ErrClosed, and so do waits for counters and peers.
 func (e *Engine) Close() error {
 	err := e.life.Close()
 	if errors.Is(err, syscall.EBUSY) {
@@ -304,6 +297,7 @@ func (e *Engine) free() error {
 	}
 	e.worker.abandon()
 	e.counters.close()
+	e.peers.close()
 	return nil
 }
 

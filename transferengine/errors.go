@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"strings"
 	"time"
 )
 
@@ -77,6 +78,36 @@ func (e *TransferError) Error() string {
 
 // Unwrap returns the cause.
 func (e *TransferError) Unwrap() error { return e.Cause }
+
+// ScatterError is the error of a scatter of which some targets failed.
+type ScatterError struct {
+	// Failed are these targets, in the order in which they ended.
+	Failed []TargetError
+}
+
+// TargetError is the error of one target.
+type TargetError struct {
+	Target int // its index in Scatter.Targets
+	Err    *TransferError
+}
+
+// Error has a line for each target.
+func (e *ScatterError) Error() string {
+	lines := make([]string, len(e.Failed))
+	for i, f := range e.Failed {
+		lines[i] = fmt.Sprintf("target %d: %v", f.Target, f.Err)
+	}
+	return strings.Join(lines, "\n")
+}
+
+// Unwrap returns the errors of the targets.
+func (e *ScatterError) Unwrap() []error {
+	errs := make([]error, len(e.Failed))
+	for i, f := range e.Failed {
+		errs[i] = f.Err
+	}
+	return errs
+}
 
 // deadlineError is a request that missed its deadline. It has its own text because os.ErrDeadlineExceeded speaks of files.
 type deadlineError struct {

@@ -13,6 +13,7 @@ import (
 // Peer is another engine in one life of its process, for as long as it is connected. One that was lost does not come
 // back: whoever connects again, even to the same engine, gets a new Peer.
 type Peer struct {
+	engine      *Engine
 	name        string
 	incarnation rail.Incarnation
 	path        *path // the worker's
@@ -42,6 +43,21 @@ func (p *Peer) Err() error {
 	return p.err
 }
 
+// Close gives up the peer, which is told so. Its transfers end with errors that wrap net.ErrClosed, and so do waits that count on
+// it; once [Peer.Done] is closed nothing that it has written lands in this engine's memory any more. A peer that is lost already is
+// left alone, as is that of an engine that is being closed, which gives up every peer. The error is [ErrQueueFull].
+func (p *Peer) Close() error {
+	e := p.engine
+	if p.lost.Load() || e.requests.Enter() != nil {
+		return nil
+	}
+	defer e.requests.Exit()
+	if err := e.submit(submission{disconnect: p}, false); err != nil {
+		return fmt.Errorf("close peer %v: %w", p, err)
+	}
+	return nil
+}
+
 // lose marks the peer lost.
 func (p *Peer) lose(err error) {
 	p.err = err
@@ -51,8 +67,12 @@ func (p *Peer) lose(err error) {
 
 // peerTable has the peers that are connected.
 type peerTable struct {
-	mu    sync.Mutex
-	peers []*Peer
+	waiters waitlist // for peers to accept
+
+	mu     sync.Mutex
+	peers  []*Peer
+	fresh  []*Peer // of these, those that came by themselves and that nobody has accepted
+	closed bool
 }
 
 func newPeerTable() *peerTable { return new(peerTable) }
@@ -63,16 +83,52 @@ func (t *peerTable) all() []*Peer {
 	return slices.Clone(t.peers)
 }
 
-func (t *peerTable) add(p *Peer) {
+// add adds a peer; fresh says that it came by itself.
+func (t *peerTable) add(p *Peer, fresh bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.peers = append(t.peers, p)
+	if fresh {
+		t.fresh = append(t.fresh, p)
+		t.waiters.wake()
+	}
 }
 
 func (t *peerTable) remove(p *Peer) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.peers = slices.DeleteFunc(t.peers, func(q *Peer) bool { return q == p })
+	is := func(q *Peer) bool { return q == p }
+	t.peers, t.fresh = slices.DeleteFunc(t.peers, is), slices.DeleteFunc(t.fresh, is)
+}
+
+// close ends all waits for peers.
+func (t *peerTable) close() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.closed = true
+	t.waiters.wake()
+}
+
+// acceptCall is an Accept at work.
+type acceptCall struct {
+	table *peerTable
+	peer  *Peer
+}
+
+// met takes a peer, if there is one.
+func (c *acceptCall) met() (bool, error) {
+	t := c.table
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if len(t.fresh) > 0 {
+		c.peer = t.fresh[0]
+		t.fresh = slices.Delete(t.fresh, 0, 1)
+		return true, nil
+	}
+	if t.closed {
+		return true, closedError{}
+	}
+	return false, nil
 }
 
 // connectCall is a Connect on its way through the worker.

@@ -171,6 +171,38 @@ func TestAScatterIsRefusedWhole(t *testing.T) {
 	require.NoError(t, tr.Err())
 }
 
+// TestAScatterSaysWhichTargetsFailed, and what became of each.
+func TestAScatterSaysWhichTargetsFailed(t *testing.T) {
+	w := newWorld(t, simrail.Config{})
+	s := newStar(w, 4, 8, transferengine.Config{})
+	w.network.SetDelay(time.Second)
+	var tr transferengine.Transfer
+	require.NoError(t, s.sender.Scatter(&tr, transferengine.Scatter{Source: s.source, Targets: s.targets, Imm: 5, HasImm: true}))
+	s.sender.Turn(w.Now())
+	for _, i := range []int{1, 3} {
+		w.network.Kill(fmt.Sprintf("192.0.2.%d", i+2))
+	}
+	s.until(tr.Finished)
+	var failed *transferengine.ScatterError
+	require.ErrorAs(t, tr.Err(), &failed)
+	require.ErrorIs(t, tr.Err(), rail.ErrFlushed)
+	var targets []int
+	for _, f := range failed.Failed {
+		targets = append(targets, f.Target)
+		require.Same(t, s.peers[f.Target], f.Err.Peer)
+		require.Equal(t, transferengine.MaybeDelivered, f.Err.Outcome)
+		require.ErrorContains(t, tr.Err(), fmt.Sprintf("target %d: %v", f.Target, f.Err))
+	}
+	require.ElementsMatch(t, []int{1, 3}, targets)
+	w.settle()
+	var next transferengine.Transfer
+	live := []transferengine.ScatterTarget{s.targets[0], s.targets[2]}
+	require.NoError(t, s.sender.Scatter(&tr, transferengine.Scatter{Source: s.source, Targets: live}))
+	require.NoError(t, s.sender.Write(&next, transferengine.Write{Peer: s.peers[0], Dest: s.targets[0].Dest}))
+	s.until(func() bool { return tr.Finished() && next.Finished() })
+	require.NoError(t, tr.Err(), "of the request before")
+}
+
 // TestAScatterThatCannotFitSaysSo: with more targets at one peer than may be in flight to it, waiting does not help.
 func TestAScatterThatCannotFitSaysSo(t *testing.T) {
 	p := newPair(t, 8, transferengine.Config{MaxTransfers: 4})

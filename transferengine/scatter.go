@@ -7,8 +7,8 @@ import (
 	"syscall"
 )
 
-// Scatter queues a write to many peers; t reports when every target is done, also if one of them failed. The error then joins
-// a [*TransferError] of each target that failed, in the order in which they ended. A Transfer that was used for as many targets
+// Scatter queues a write to many peers; t reports when every target is done, also if one of them failed. The error is then
+// a [*ScatterError], which says which targets those are. A Transfer that was used for as many targets
 // before allocates nothing. Otherwise it is like [Engine.Write]: if one target is refused, nothing is sent to any.
 func (e *Engine) Scatter(t *Transfer, s Scatter) error {
 	if len(s.Targets) == 0 {

@@ -15,6 +15,7 @@ type slot struct {
 	generation  uint32 // of the slot's use: what a late completion of an earlier one is told apart by
 	transfer    *Transfer
 	plan        *plan // one of the transfer's
+	target      int   // of a scatter
 	path        *path
 	cursor      cursor
 	deadline    int64  // in nanoseconds, as worker.nano
@@ -191,7 +192,7 @@ func (w *worker) completed(token uint64, err error) {
 	w.advance(s)
 }
 
-// because adds the cause to the error of an operation on a path that Disconnect or Close gave up: the rail says only that it came
+// because adds the cause to the error of an operation on a path that Peer.Close or Engine.Close gave up: the rail says only that it came
 // back.
 func (w *worker) because(p *path, err error) error {
 	switch {
@@ -206,17 +207,18 @@ func (w *worker) because(p *path, err error) error {
 
 // finish ends what a transfer had to do with one peer, and frees its slot.
 func (w *worker) finish(s *slot) {
-	t, peer, err := s.transfer, s.path.peer, s.err
-	if err != nil {
+	t, peer, target := s.transfer, s.path.peer, s.target
+	var err *TransferError
+	if s.err != nil {
 		outcome := NotDelivered
 		if s.posted {
 			outcome = MaybeDelivered
 		}
-		err = w.transferError(t, peer, outcome, err)
+		err = w.transferError(t, peer, outcome, s.err)
 	}
 	*s = slot{index: s.index, generation: s.generation + 1}
 	w.free = append(w.free, s.index)
-	t.targetDone(peer, err)
+	t.targetDone(peer, target, err)
 }
 
 // failAll ends all transfers to a peer that is down. None of their writes is with the rail any more: so it promised, and a

@@ -2,7 +2,6 @@ package transferengine
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync/atomic"
 	"syscall"
@@ -28,6 +27,7 @@ type Transfer struct {
 	// Of a scatter.
 	targets []target // nil of other requests
 	left    int      // of them, those that are not done
+	failed  *ScatterError
 	spare   []target // for the next scatter
 }
 
@@ -69,7 +69,7 @@ func (e *Engine) claim(t *Transfer, op string, timeout time.Duration, region *Re
 	if t.engine.Load() != e { // the store costs more
 		t.engine.Store(e)
 	}
-	t.op, t.timeout, t.region, t.err = op, timeout, region, nil
+	t.op, t.timeout, t.region, t.err, t.failed = op, timeout, region, nil, nil
 	return nil
 }
 
@@ -167,19 +167,25 @@ func (t *Transfer) met() (bool, error) {
 }
 
 // targetDone ends what the transfer had to do with one peer, and the transfer if that was the last one.
-func (t *Transfer) targetDone(peer *Peer, err error) {
+func (t *Transfer) targetDone(peer *Peer, target int, err *TransferError) {
 	peer.transfers.Add(-1)
-	if t.err == nil {
-		t.err = err
-	} else if err != nil {
-		t.err = errors.Join(t.err, err)
-	}
-	if t.targets != nil {
-		if t.left--; t.left > 0 {
-			return
+	if t.targets == nil {
+		if err != nil {
+			t.err = err
 		}
+		t.finish()
+		return
 	}
-	t.finish()
+	if err != nil {
+		if t.failed == nil {
+			t.failed = new(ScatterError)
+			t.err = t.failed
+		}
+		t.failed.Failed = append(t.failed.Failed, TargetError{target, err})
+	}
+	if t.left--; t.left == 0 {
+		t.finish()
+	}
 }
 
 // finish ends the transfer. Its owner may use it again from then on.

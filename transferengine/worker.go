@@ -20,6 +20,7 @@ const (
 // holds the progress drives it, one goroutine at a time. What other goroutines see of it are the queue, transfers,
 // counters, peers and counts.
 type worker struct {
+	engine   *Engine // for its peers
 	rail     rail.Rail
 	caps     rail.Caps
 	name     string
@@ -70,7 +71,7 @@ type path struct {
 func newWorker(e *Engine) *worker {
 	caps := e.rail.Caps()
 	w := &worker{
-		rail: e.rail, caps: caps, name: e.rail.Name(),
+		engine: e, rail: e.rail, caps: caps, name: e.rail.Name(),
 		queue: ring.New[submission](e.config.QueueDepth), counters: e.counters, peers: e.peers, stats: e.stats,
 		paths:  make(map[rail.PeerID]*path),
 		batch:  make([]rail.Op, min(caps.MaxBatch, batchLimit)),
@@ -162,27 +163,27 @@ func (w *worker) admit() (did int) {
 // begin gives a transfer a slot for each of its peers and a place in their queues.
 func (w *worker) begin(t *Transfer) {
 	if t.targets == nil {
-		w.beginWith(t, t.peer, &t.plan)
+		w.beginWith(t, t.peer, 0, &t.plan)
 		return
 	}
 	targets := t.targets // the transfer is its owner's again once the last of them is done
 	for i := range targets {
-		w.beginWith(t, targets[i].peer, &targets[i].plan)
+		w.beginWith(t, targets[i].peer, i, &targets[i].plan)
 	}
 }
 
 // beginWith gives a transfer a slot for one of its peers.
-func (w *worker) beginWith(t *Transfer, peer *Peer, p *plan) {
+func (w *worker) beginWith(t *Transfer, peer *Peer, target int, p *plan) {
 	err := peer.Err()
 	if err == nil && w.closing {
 		err = closedError{}
 	}
 	if err != nil {
-		t.targetDone(peer, w.transferError(t, peer, NotDelivered, err))
+		t.targetDone(peer, target, w.transferError(t, peer, NotDelivered, err))
 		return
 	}
 	s := w.takeSlot()
-	s.transfer, s.plan, s.path, s.deadline = t, p, peer.path, w.nano+int64(t.timeout)
+	s.transfer, s.plan, s.target, s.path, s.deadline = t, p, target, peer.path, w.nano+int64(t.timeout)
 	w.dueBy(s.deadline)
 	w.enqueue(s)
 }
@@ -190,7 +191,7 @@ func (w *worker) beginWith(t *Transfer, peer *Peer, p *plan) {
 // owns tells whether a peer is one of this worker's, lost or not.
 func (w *worker) owns(p *Peer) bool { return p != nil && p.path != nil && p.path.worker == w }
 
-func (w *worker) transferError(t *Transfer, peer *Peer, outcome Outcome, cause error) error {
+func (w *worker) transferError(t *Transfer, peer *Peer, outcome Outcome, cause error) *TransferError {
 	return &TransferError{Op: t.op, Peer: peer, Rail: w.name, Outcome: outcome, Cause: cause}
 }
 
@@ -226,7 +227,7 @@ func (w *worker) disconnect(p *path) {
 	if w.paths[p.id] != p || p.reason != nil {
 		return
 	}
-	p.reason = fmt.Errorf("%s: %v was disconnected: %w", w.name, p.peer, net.ErrClosed)
+	p.reason = fmt.Errorf("%s: %v was closed by this engine: %w", w.name, p.peer, net.ErrClosed)
 	w.rail.Disconnect(w.now, p.id)
 }
 
@@ -314,9 +315,9 @@ func (w *worker) peerUp(id rail.PeerID, info *rail.PeerInfo) {
 		w.stats.stray.Add(1)
 		return
 	}
-	p.peer = &Peer{name: info.Name, incarnation: info.Incarnation, path: p, done: make(chan struct{})}
+	p.peer = &Peer{engine: w.engine, name: info.Name, incarnation: info.Incarnation, path: p, done: make(chan struct{})}
 	w.stats.peersUp.Add(1)
-	w.peers.add(p.peer)
+	w.peers.add(p.peer, len(p.calls) == 0)
 	if w.closing {
 		w.rail.Disconnect(w.now, id)
 	}

@@ -280,18 +280,18 @@ func (s *receiving) expect(address transferengine.Address) (<-chan *transferengi
 		case met <- peer:
 			<-s.parted
 		case <-s.ctx.Done():
-			_ = giveUpPeer(r.Engine, peer)
+			_ = giveUpPeer(peer)
 		}
 	})
 	return met, nil
 }
 
 // giveUpPeer gives up a peer, if there is one. When it returns nil nothing of the peer lands here any more.
-func giveUpPeer(engine *transferengine.Engine, peer *transferengine.Peer) error {
+func giveUpPeer(peer *transferengine.Peer) error {
 	if peer == nil {
 		return nil
 	}
-	if err := engine.Disconnect(peer); err != nil {
+	if err := peer.Close(); err != nil {
 		return err
 	}
 	select {

@@ -257,7 +257,7 @@ func (s *receiving) part() (err error) {
 	}
 	s.hasParted = true
 	defer close(s.parted)
-	if err = giveUpPeer(s.receiver.Engine, s.peer); s.window != nil {
+	if err = giveUpPeer(s.peer); s.window != nil {
 		err = errors.Join(err, s.window.close())
 	}
 	return err
