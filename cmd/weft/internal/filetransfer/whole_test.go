@@ -70,7 +70,7 @@ func TestManySmallFiles(t *testing.T) {
 	report, err := filetransfer.Sender{Engine: engine}.Send(rdmatest.Context(t, patience), r.dial(), sources)
 	require.NoError(t, err)
 	require.Equal(t, filetransfer.Total{Files: files + 1, Bytes: report.Total.Bytes}, report.Total)
-	require.Less(t, engine.Stats().Operations, uint64(files/10))
+	require.Less(t, engine.Stats().Operations, uint64(files/3)) // a slot goes when there is nothing to put into it
 	require.Less(t, report.ControlBytes, int64(files*300))
 	got, err := os.ReadFile(filepath.Join(r.dir, filepath.Base(dir), "1234"))
 	require.NoError(t, err)
