@@ -163,7 +163,7 @@ func TestWritesThatCannotBePosted(t *testing.T) {
 	}
 	until(t, "the good ones", func() bool { return a.completed == 3 }, a, b)
 	_, err := a.rail.Post(99, []rail.Op{good})
-	require.ErrorContains(t, err, "peer 99, which is not up")
+	require.ErrorContains(t, err, "peer 99: peer is not up")
 	require.Empty(t, a.downs)
 }
 
