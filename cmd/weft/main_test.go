@@ -119,24 +119,37 @@ func TestFailures(t *testing.T) {
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	defer taken.Close()
-	port := strconv.Itoa(taken.Addr().(*net.TCPAddr).Port)
 	for text, args := range map[string][]string{
 		"no such file or directory": {"recv", "--dir", filepath.Join(dir, "absent")},
 		"verbs:no_such_device":      {"recv", "--dir", dir, "--listen", "127.0.0.1:0", "--rail", "verbs:no_such_device"},
 		"this machine has no address 192.0.2.1. What to do: give one that it has: 127.0.0.1": {"recv", "--dir", dir, "--open", "--listen", "192.0.2.1:7471"},
 		"another program listens on port": {"recv", "--dir", dir, "--listen", taken.Addr().String()},
-		"--data-port " + port + ": another program listens on port " + port + ". What to do: ": {"recv", "--dir", dir, "--listen", "127.0.0.1:0", "--data-port", port, "--rail", "fabric:tcp"},
 	} {
-		status, out, err := weft(t, args...)
-		require.Equal(t, statusFailed, status, args)
-		require.Contains(t, err, text)
-		require.Empty(t, out)
-		status, out, _ = weft(t, append(args, "--json")...)
-		require.Equal(t, statusFailed, status)
-		var result outcome
-		require.NoError(t, json.Unmarshal([]byte(out), &result))
-		require.Contains(t, result.Error, text)
+		requireFailure(t, text, args)
 	}
+}
+
+func requireFailure(t *testing.T, text string, args []string) {
+	t.Helper()
+	status, out, err := weft(t, args...)
+	require.Equal(t, statusFailed, status, args)
+	require.Contains(t, err, text)
+	require.Empty(t, out)
+	status, out, _ = weft(t, append(args, "--json")...)
+	require.Equal(t, statusFailed, status)
+	var result outcome
+	require.NoError(t, json.Unmarshal([]byte(out), &result))
+	require.Contains(t, result.Error, text)
+}
+
+func TestTakenDataPort(t *testing.T) {
+	rdmatest.Require(t, rdmatest.Fabric)
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer taken.Close()
+	port := strconv.Itoa(taken.Addr().(*net.TCPAddr).Port)
+	requireFailure(t, "--data-port "+port+": another program listens on port "+port+". What to do: ",
+		[]string{"recv", "--dir", t.TempDir(), "--listen", "127.0.0.1:0", "--data-port", port, "--rail", "fabric:tcp"})
 }
 
 // TestDoctorKeepsItsWord: where an error says that the doctor has everything, the doctor finds what the error tells.
