@@ -91,6 +91,7 @@ func benchmarkWrites(b *testing.B, p *pair, w transferengine.Write) {
 		if i == 0 {
 			p.settle1(p.a)
 		}
+		w.More = i < len(transfers)-1
 		if err := p.a.Write(&transfers[i], w); err != nil {
 			b.Fatal(err)
 		}

@@ -179,7 +179,7 @@ func (p *progress) clock() time.Duration { return time.Since(p.epoch) }
 // turn has the worker do a turn. Only the driver may call it.
 func (p *progress) turn(now time.Time) (did int, next time.Time) {
 	p.last, p.queued = now, p.worker.queue.Pushed().Load()
-	p.armed.Store(false) // that was before the turn
+	p.disarm() // that was before the turn
 	did, next = p.worker.Turn(now)
 	if p.next = never; !next.IsZero() {
 		p.next = next.Sub(p.epoch)
@@ -245,6 +245,13 @@ func (p *progress) nudge() {
 	}
 }
 
+// disarm notes that the rail need not notify any more. Only the driver may call it. A store costs more than a look.
+func (p *progress) disarm() {
+	if p.armed.Load() {
+		p.armed.Store(false)
+	}
+}
+
 // submit hands the worker work, and returns false if its queue is full. Inline, a turn of the caller's sees to it before submit
 // returns, or the next one of whoever drives; only what there is more to come of may wait for the back-up goroutine.
 func (p *progress) submit(s submission, more bool) (queued bool) {
@@ -277,7 +284,7 @@ func (p *progress) launch(t *Transfer) {
 	if within, begun := p.worker.launch(p.epoch.Add(now), t); begun {
 		p.next = min(p.next, now+within)
 	}
-	p.armed.Store(false) // that was before the post
+	p.disarm() // that was before the post
 }
 
 // poll does one turn if nobody drives.
