@@ -28,7 +28,7 @@ demo: deps ## Move real files between two processes by RDMA and verify them
 	docker/rxe/demo.sh
 
 test: deps ## The unit tests, with libfabric over tcp, then the device tests on soft-RoCE
-	@echo 'unit tier: all tests that need no RDMA device, with the race detector (about 3 minutes on an idle machine)'
+	@echo 'unit tier: all tests that need no RDMA device, with the race detector (about 4 minutes on an idle machine)'
 	WEFT_REQUIRE=fabric go test -race -timeout="$$(scripts/scaled.sh 900)s" ./...
 	docker/rxe/test.sh
 

@@ -11,10 +11,10 @@ import (
 )
 
 // Counter counts the immediates of one value that arrive at an engine, for each peer. Waits take what they waited for.
-//
-// An arrival costs three atomic operations, whoever waits for whatever: a wait says how many arrivals it needs at least before it
-// is worth a look, and nobody looks before.
 type Counter struct {
+	// An arrival costs three atomic operations, whoever waits for whatever: a wait says how many have to arrive before it is worth
+	// a look, and nobody looks before.
+
 	imm     uint32
 	table   *counterTable
 	waiters waitlist

@@ -13,8 +13,8 @@
 //     and an immediate, a number of 32 bits.
 //   - The receiver's wait ends when the immediate has arrived. The bytes are in place then.
 //
-// The receiver need not connect. It learns of a peer when one connects ([Engine.Peers]; [Engine.Expect] waits for a certain one),
-// and may then write to it as well.
+// The receiver need not connect. [Engine.Accept] tells it of a peer that has connected, [Engine.Expect] waits for a certain one, and
+// [Engine.Peers] has them all. It may write to them as well.
 // Both sides need rails of the same kind. The Examples are whole programs.
 //
 // # Memory

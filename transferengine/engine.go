@@ -164,7 +164,8 @@ func (e *Engine) Address() Address {
 }
 
 // Connect connects to the engine at the address, within Config.ConnectTimeout and the context. One side connects; the other
-// is told of the peer by [Engine.Accept], and finds it in [Engine.Peers]. Connecting to a peer that is connected already, from either side, returns that peer.
+// is told of the peer by [Engine.Accept], and finds it in [Engine.Peers]. Connecting to a peer that is connected already, from
+// either side, returns that peer.
 //
 // Errors wrap [rail.ErrUnreachable]; [rail.ErrRefused], with the peer's reason; [rail.ErrPeerGone], where the process at the
 // address was restarted: get its new address; [ErrQueueFull]; or the context's error.

@@ -5,8 +5,18 @@ import (
 	"runtime"
 	"time"
 
+	"github.com/weftrdma/weft/internal/rdmatest"
 	"github.com/weftrdma/weft/transferengine/rail"
 )
+
+// spinUntil returns when the condition holds, which another goroutine brings about.
+func spinUntil(what string, holds func() bool) {
+	for end := time.Now().Add(rdmatest.Deadline(20 * time.Second)); !holds(); runtime.Gosched() {
+		if time.Now().After(end) {
+			panic("not in time: " + what)
+		}
+	}
+}
 
 // OpenUndriven opens an engine whose turns the test does.
 func OpenUndriven(config Config) (*Engine, error) { return open(config) }
@@ -50,16 +60,12 @@ func (e *Engine) TurnHeld() { e.progress.turn(e.progress.epoch.Add(e.progress.cl
 
 // AwaitSleep returns when the back-up goroutine relies on being woken.
 func (e *Engine) AwaitSleep() {
-	for !e.progress.asleep.Load() {
-		runtime.Gosched()
-	}
+	spinUntil("the back-up goroutine sleeps", e.progress.asleep.Load)
 }
 
 // AwaitWaiters returns when n goroutines sleep until they may drive.
 func (e *Engine) AwaitWaiters(n int32) {
-	for e.progress.hot.length.Load() < n {
-		runtime.Gosched()
-	}
+	spinUntil("goroutines wait", func() bool { return e.progress.hot.length.Load() >= n })
 }
 
 // Claimed is how many counters the engine keeps.

@@ -44,8 +44,8 @@ const (
 //   - a goroutine in the lineup was called, or is about to try: it takes the worker or passes the call on;
 //   - the driver goroutine is awake, and looks again within lookAgain;
 //   - the driver goroutine sleeps, the rail was armed before it went to sleep and has not notified since, its timer is
-//     set to the worker's next turn, and the queue was empty. Whoever queues something wakes it (poke), as does who
-//     leaves with something left to do.
+//     set to the worker's next turn, and the queue was empty. Whoever queues something takes the worker or wakes it
+//     (submit), as does who leaves with something left to do.
 type progress struct {
 	worker  *worker
 	waiters spares[waiter]

@@ -63,8 +63,8 @@ type Rail interface {
 
 	// Connect starts connecting to the rail at address, its own among them, until the deadline. Either PeerUp or PeerDown
 	// follows for the returned peer. Connecting to a peer that is connected or connecting already, from whichever side,
-	// returns that peer, and the later deadline counts; its PeerUp is not repeated. After a PeerDown it makes a new connection, to whatever engine has
-	// the address then.
+	// returns that peer, and the later deadline counts; its PeerUp is not repeated. After a PeerDown it makes a new connection,
+	// to whatever engine has the address then.
 	Connect(now time.Time, address []byte, deadline time.Time) (PeerID, error)
 
 	// Expect is Connect for a peer that will call: nothing is sent to its address before it does, or Connect is called. It is for
