@@ -47,6 +47,7 @@
 package life
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"slices"
@@ -83,6 +84,7 @@ type Object struct {
 	parents  []*Object
 	free     func() error
 	children map[string]int // how many live, by kind
+	unwanted bool           // the last child's Close closes it
 }
 
 // Init opens o. The kind names it in errors ("queue pair"); free gives back what it holds, is called without locks, never
@@ -103,7 +105,7 @@ func (o *Object) Init(kind string, parent *Object, free func() error, more ...*O
 			continue
 		}
 		if err := p.adopt(kind); err != nil {
-			releaseAll(parents, kind)
+			_ = releaseAll(parents, kind) // they were open, and are
 			return fmt.Errorf("open %s: %w", kind, err)
 		}
 		parents = append(parents, p)
@@ -140,7 +142,7 @@ func (o *Object) RemoveParent(p *Object) {
 	defer o.mu.Unlock()
 	if i := slices.Index(o.parents, p); o.state == live && i >= 0 {
 		o.parents = slices.Delete(o.parents, i, i+1)
-		p.release(o.kind)
+		_ = p.release(o.kind)
 	}
 }
 
@@ -194,8 +196,23 @@ func (o *Object) Close() error {
 		return err
 	}
 	err := o.free()
-	o.endClose(err)
+	if after := o.endClose(err); after != nil {
+		err = errors.Join(err, after)
+	}
 	return err
+}
+
+// CloseAfterChildren is Close for an object whose children may outlive whoever closes it. While some live it returns nil, no more can
+// be created, and the Close of the last one closes o too, and returns its error.
+func (o *Object) CloseAfterChildren() error {
+	o.mu.Lock()
+	o.unwanted = true
+	wait := len(o.children) > 0
+	o.mu.Unlock()
+	if wait {
+		return nil
+	}
+	return o.Close()
 }
 
 // beginClose decides whether the caller may free o, and waits until no call is in progress.
@@ -219,12 +236,12 @@ func (o *Object) beginClose() (proceed bool, err error) {
 	return true, nil
 }
 
-// endClose records the outcome of free.
-func (o *Object) endClose(err error) {
+// endClose records the outcome of free. The error is of parents that were to be closed with o.
+func (o *Object) endClose(err error) (after error) {
 	_, open := any(err).(refused) // the outermost alone, and not what it wraps: see Refused
 	// The parents let go before anyone can see o closed: the goroutine that has closed the last child can close the parent.
 	if !open {
-		releaseAll(o.parents, o.kind)
+		after = releaseAll(o.parents, o.kind)
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -237,6 +254,7 @@ func (o *Object) endClose(err error) {
 		leaks.died(o)
 	}
 	o.changed.Broadcast()
+	return after
 }
 
 // lastCallLeft wakes the Close that waits for the calls in progress, if there is one.
@@ -250,7 +268,7 @@ func (o *Object) lastCallLeft() {
 func (o *Object) adopt(kind string) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.state != live {
+	if o.state != live || o.unwanted {
 		return closedError(o.kind)
 	}
 	if o.children == nil {
@@ -260,20 +278,27 @@ func (o *Object) adopt(kind string) error {
 	return nil
 }
 
-// release unregisters a child.
-func (o *Object) release(kind string) {
+// release unregisters a child, and closes o if that was what it waited for.
+func (o *Object) release(kind string) error {
 	o.mu.Lock()
-	defer o.mu.Unlock()
 	if o.children[kind]--; o.children[kind] == 0 {
 		delete(o.children, kind)
 	}
+	last := o.unwanted && len(o.children) == 0
+	o.mu.Unlock()
+	if last {
+		return o.Close()
+	}
+	return nil
 }
 
 // releaseAll unregisters a child from all its parents.
-func releaseAll(parents []*Object, kind string) {
+func releaseAll(parents []*Object, kind string) error {
+	var errs []error
 	for _, p := range parents {
-		p.release(kind)
+		errs = append(errs, p.release(kind))
 	}
+	return errors.Join(errs...)
 }
 
 // busy is the error of a Close that children forbid.

@@ -248,6 +248,28 @@ func TestEveryParentWaitsForItsChild(t *testing.T) {
 	require.NoError(t, recvs.Close(), "a refused Init left a child behind")
 }
 
+func TestTheLastChildClosesWhatIsUnwanted(t *testing.T) {
+	var closed int
+	var parent life.Object
+	failure := errors.New("the parent's")
+	require.NoError(t, parent.Init("parent", nil, func() error { closed++; return failure }))
+	first, second := open(t, "child", &parent), open(t, "child", &parent)
+	require.NoError(t, parent.CloseAfterChildren())
+	require.NoError(t, parent.Enter(), "the children's parent is there")
+	parent.Exit()
+	require.ErrorIs(t, new(life.Object).Init("child", &parent, nothing), net.ErrClosed)
+	require.NoError(t, first.Close())
+	require.Zero(t, closed)
+	require.ErrorIs(t, second.Close(), failure)
+	require.Equal(t, 1, closed)
+	require.Error(t, parent.Enter())
+	require.NoError(t, second.Close())
+
+	lone := open(t, "parent", nil)
+	require.NoError(t, lone.CloseAfterChildren())
+	require.Error(t, lone.Enter(), "without children it is Close")
+}
+
 func TestBusyCloseNamesTheChildrenAndChangesNothing(t *testing.T) {
 	var parent life.Object
 	freed := false
