@@ -340,9 +340,15 @@ func (t *counterTable) forget(c *Counter) {
 	}
 }
 
-// lose takes in that a peer is lost: its empty cells go, waits that count on it end, and what it had sent is kept unless
-// lost peers have left too much.
-func (t *counterTable) lose(p *path) {
+// lost takes in that a peer is lost: waits that count on it end.
+func (t *counterTable) lost() {
+	t.losses.Add(1)
+	t.wake()
+}
+
+// orphan takes in that nothing comes from a peer any more: its empty cells go, and what it had sent is kept unless lost peers have
+// left too much.
+func (t *counterTable) orphan(p *path) {
 	t.sweep(p, true)
 	for _, cell := range p.cells {
 		cell.counter.mu.Lock()
@@ -357,8 +363,6 @@ func (t *counterTable) lose(p *path) {
 	if t.orphans.Load() > int64(t.limit) {
 		t.dropOrphans()
 	}
-	t.losses.Add(1)
-	t.wake()
 }
 
 // dropOrphans forgets the immediates of all lost peers.

@@ -71,6 +71,10 @@
 //
 // Without Shutdown, Close cuts off what is in flight. After Close everything gives an error that wraps net.ErrClosed.
 //
+// A peer that is lost while the NIC has operations to it may keep a region: its Close is refused until [Peer.Down]. Where the NIC
+// cannot take operations back (rail.Caps.Recalls) and the peer never goes on, [Engine.Close] ends them, and closes the regions whose
+// Close was refused for that.
+//
 // # Limits
 //
 // A request that finds the queue full, or too many requests to its peer in flight, is refused at once with [ErrQueueFull]: wait

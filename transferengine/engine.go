@@ -91,7 +91,8 @@ type Engine struct {
 
 	life     life.Object // parent of the regions
 	requests life.Object // guards requests against Close and Shutdown
-	closeErr error       // of the Close that closed
+	ending   sync.Once
+	closeErr error // of the Close that closed
 
 	mu         sync.Mutex
 	regions    map[*Region]struct{}
@@ -266,7 +267,8 @@ func (e *Engine) Shutdown(ctx context.Context) error {
 }
 
 // Close closes the engine, within about Config.CloseTimeout. While regions are open it returns an error that names them
-// and wraps syscall.EBUSY, and changes nothing. Closing again returns the same result.
+// and wraps syscall.EBUSY, and changes nothing; those that [Region.Close] refused only for what lost peers had left do not count, and
+// are closed after step 7. Closing again returns the same result.
 //
 // The order:
 //
@@ -274,10 +276,16 @@ func (e *Engine) Shutdown(ctx context.Context) error {
 //  2. The goroutines that drive the worker end; whoever waits stops driving it. From here on Close drives it alone.
 //  3. Shutdown awaits the requests in flight; Close does not.
 //  4. Every peer is given up, and told so. Its writes in flight end with an error.
-//  5. The peers have come down, or CloseTimeout is over. No write is in flight, or the rail is broken.
+//  5. The peers have come down, or CloseTimeout is over. No write is in flight, or the rail cannot take it back, or is broken.
 //  6. The rail is closed: from here on no NIC uses the memory of this process.
 //  7. What the rail never gave back ends with net.ErrClosed, and so do waits for counters and peers.
 func (e *Engine) Close() error {
+	if kept := e.keptRegions(); len(kept) > 0 {
+		e.end()
+		for _, r := range kept {
+			_ = r.Close() // one that cannot be is open, which the error says
+		}
+	}
 	err := e.life.Close()
 	if errors.Is(err, syscall.EBUSY) {
 		return fmt.Errorf("close engine: regions are open, close them first: %s: %w", e.nameRegions(), syscall.EBUSY)
@@ -285,8 +293,29 @@ func (e *Engine) Close() error {
 	return e.closeErr
 }
 
+// keptRegions are the open regions, if what lost peers had left is all that keeps them from being closed.
+func (e *Engine) keptRegions() (kept []*Region) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for r := range e.regions {
+		if !r.kept() {
+			return nil
+		}
+		kept = append(kept, r)
+	}
+	return kept
+}
+
 // free is Close once no region is left.
 func (e *Engine) free() error {
+	e.end()
+	return nil
+}
+
+// end is steps 1 to 7 of Close, once.
+func (e *Engine) end() { e.ending.Do(e.doEnd) }
+
+func (e *Engine) doEnd() {
 	e.cut()
 	done, cancel := context.WithCancel(context.Background())
 	cancel()
@@ -299,7 +328,6 @@ func (e *Engine) free() error {
 	e.worker.abandon()
 	e.counters.close()
 	e.peers.close()
-	return nil
 }
 
 // stop is steps 1 to 5 of Close. The context says how long step 3 may take.
@@ -314,7 +342,7 @@ func (e *Engine) stop(ctx context.Context) error {
 	e.progress.giveUp()
 	bounded, cancel := context.WithTimeout(context.Background(), e.config.CloseTimeout)
 	defer cancel()
-	if e.progress.until(bounded, e.worker.alone) != nil {
+	if e.progress.until(bounded, e.worker.alone) != nil && !e.worker.onlyHeld() {
 		return fmt.Errorf("%s: %d peers and %d requests had not ended after %v (Config.CloseTimeout): %w", e.rail.Name(),
 			len(e.worker.paths), e.worker.underWay(), e.config.CloseTimeout, context.DeadlineExceeded)
 	}

@@ -52,8 +52,9 @@ type TransferError struct {
 	Rail string
 	// Outcome says what is known of the bytes.
 	Outcome Outcome
-	// InFlight is set when only a Wait ended and not the transfer: its memory still belongs to the NIC. Otherwise the
-	// memory may be used again.
+	// InFlight is set while the memory still belongs to the NIC: when only a Wait ended and not the transfer, or when the peer was lost
+	// and the NIC has not given back its operations. In the second case it is free once Region.Close succeeds, or Peer.Down is closed.
+	// Otherwise the memory may be used again.
 	InFlight bool
 	// Cause is what happened: one of package rail's errors, net.ErrClosed, os.ErrDeadlineExceeded for its own deadline, or
 	// the error of a context.

@@ -23,6 +23,7 @@ type Peer struct {
 	lost atomic.Bool // set after err, before done is closed
 	err  error
 	done chan struct{}
+	down chan struct{}
 }
 
 // String names the peer, as its rail does: an address, mostly.
@@ -34,6 +35,12 @@ func (p *Peer) Incarnation() rail.Incarnation { return p.incarnation }
 // Done returns a channel that is closed when the peer is lost or was given up.
 func (p *Peer) Done() <-chan struct{} { return p.done }
 
+// Down returns a channel that is closed, after Done's, when nothing is left of the peer: the NIC has given back every operation to
+// it, so that no transfer that ended with InFlight keeps its region any more, and nothing that the peer has written lands in this
+// engine's memory, as far as rail.Caps.Fences of the NIC promises. Where the NIC cannot take operations back (rail.Caps.Recalls) it
+// stays open for as long as the peer is silent, or until the engine is closed.
+func (p *Peer) Down() <-chan struct{} { return p.down }
+
 // Err says why the peer is lost: an error that wraps [rail.ErrPeerGone], [rail.ErrPeerClosed] or net.ErrClosed, among
 // others. It is nil while the peer is connected.
 func (p *Peer) Err() error {
@@ -44,7 +51,7 @@ func (p *Peer) Err() error {
 }
 
 // Close gives up the peer, which is told so. Its transfers end with errors that wrap net.ErrClosed, and so do waits that count on
-// it; once [Peer.Done] is closed nothing that it has written lands in this engine's memory any more. A peer that is lost already is
+// it; once [Peer.Down] is closed nothing that it has written lands in this engine's memory any more. A peer that is lost already is
 // left alone, as is that of an engine that is being closed, which gives up every peer. The error is [ErrQueueFull].
 func (p *Peer) Close() error {
 	e := p.engine

@@ -33,7 +33,9 @@ type Region struct {
 	registration rail.Registration
 	localKey     uint64
 	descriptor   Descriptor
-	uses         atomic.Int64 // transfers in flight that use it; far below zero once it is closed
+	uses         atomic.Int64 // transfers in flight that use it, and keeps; far below zero once it is closed
+	keeps        atomic.Int64 // transfers that have ended, and of which the rail has operations that may use it
+	unwanted     atomic.Bool  // Close was refused for these
 	closing      sync.Mutex   // held by a Close at work: one that fails opens the region to requests again
 }
 
@@ -86,13 +88,15 @@ func (r *Region) String() string {
 }
 
 // Close takes the memory away from the NICs, which refuse peers that go on using its descriptor. While a transfer of this engine
-// uses the region the error wraps syscall.EBUSY and nothing changes: wait for the transfer. Closing again returns nil.
+// uses the region the error wraps syscall.EBUSY and nothing changes: wait for the transfer. It is the same for a transfer that has
+// ended with InFlight, until its peer is down; [Engine.Close] waits for that no longer than CloseTimeout, and closes the regions that
+// were to be closed. Closing again returns nil.
 func (r *Region) Close() error {
 	r.closing.Lock()
 	defer r.closing.Unlock()
 	if !r.uses.CompareAndSwap(0, regionClosed) {
 		if n := r.uses.Load(); n > 0 {
-			return fmt.Errorf("close %v: transfers in flight use it (%d), wait for them: %w", r, n, syscall.EBUSY)
+			return r.busy(n)
 		}
 		return r.life.Close() // as it was closed before
 	}
@@ -109,6 +113,33 @@ func (r *Region) Close() error {
 	defer r.engine.mu.Unlock()
 	delete(r.engine.regions, r)
 	return err
+}
+
+// busy is the error of a Close while the region is in use.
+func (r *Region) busy(uses int64) error {
+	if keeps := r.keeps.Load(); keeps == uses {
+		r.unwanted.Store(true)
+		return fmt.Errorf("close %v: the NIC has operations to lost peers that may use it (of %d transfers), and gives them back when the "+
+			"peers are down, or the engine is closed: %w", r, keeps, syscall.EBUSY)
+	}
+	return fmt.Errorf("close %v: transfers in flight use it (%d), wait for them: %w", r, uses, syscall.EBUSY)
+}
+
+// kept tells whether nothing but operations to lost peers keeps the region from being closed, which somebody has asked for.
+func (r *Region) kept() bool {
+	return r.unwanted.Load() && r.uses.Load() == r.keeps.Load()
+}
+
+// keep holds the region, which is held, for what is left of a transfer.
+func (r *Region) keep() {
+	r.uses.Add(1)
+	r.keeps.Add(1)
+}
+
+// letGo ends what keep began.
+func (r *Region) letGo() {
+	r.keeps.Add(-1)
+	r.release()
 }
 
 // hold keeps the region open for one transfer.

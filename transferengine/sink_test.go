@@ -57,7 +57,7 @@ func (s *sink) Disconnect(time.Time, rail.PeerID) {
 	if s.stubborn {
 		return
 	}
-	s.events = append(s.events, rail.Event{Kind: rail.PeerDown, Peer: sinkPeer})
+	s.events = append(s.events, rail.Event{Kind: rail.PeerLost, Peer: sinkPeer}, rail.Event{Kind: rail.PeerDown, Peer: sinkPeer})
 }
 
 func (s *sink) Post(_ rail.PeerID, writes []rail.Op) (int, error) {
@@ -132,13 +132,31 @@ func TestARailThatForgetsWritesHangsNobody(t *testing.T) {
 	require.NoError(t, p.a.Write(&tr, p.all(1)))
 	p.settle1(p.a)
 	require.False(t, tr.Finished())
-	s.events = append(s.events, rail.Event{Kind: rail.PeerDown, Peer: sinkPeer, Err: rail.ErrPeerGone},
+	s.events = append(s.events, rail.Event{Kind: rail.PeerLost, Peer: sinkPeer, Err: rail.ErrPeerGone},
+		rail.Event{Kind: rail.PeerLost, Peer: sinkPeer}, rail.Event{Kind: rail.PeerDown, Peer: sinkPeer},
 		rail.Event{Kind: rail.Completed, Peer: sinkPeer}, rail.Event{Kind: rail.Completed, Peer: sinkPeer, Token: 1 << 31},
 		rail.Event{Kind: rail.Immediate, Peer: sinkPeer}, rail.Event{Kind: rail.PeerDown, Peer: sinkPeer})
 	p.settle1(p.a)
 	require.ErrorIs(t, tr.Err(), rail.ErrPeerGone)
+	require.ErrorContains(t, tr.Err(), "still in flight")
+	require.NoError(t, p.source.Close(), "it is the rail's word that nothing is")
+	require.EqualValues(t, 5, p.a.Stats().Stray, "what fits nothing is counted, and harms nobody")
+}
+
+// TestARailThatSaysDownAlone, without PeerLost before, is taken at its word.
+func TestARailThatSaysDownAlone(t *testing.T) {
+	s := &sink{forgetful: true}
+	p := toRail(t, s, false)
+	var tr transferengine.Transfer
+	require.NoError(t, p.a.Write(&tr, p.all(1)))
+	p.settle1(p.a)
+	s.events = append(s.events, rail.Event{Kind: rail.PeerDown, Peer: sinkPeer, Err: rail.ErrPeerGone})
+	p.settle1(p.a)
+	require.ErrorIs(t, tr.Err(), rail.ErrPeerGone)
 	require.ErrorContains(t, tr.Err(), "maybe delivered")
-	require.EqualValues(t, 4, p.a.Stats().Stray, "what fits nothing is counted, and harms nobody")
+	require.True(t, isClosed(p.toB.Done()))
+	require.True(t, isClosed(p.toB.Down()))
+	require.NoError(t, p.source.Close())
 }
 
 // TestCloseIsBounded has a rail that never takes a peer down.

@@ -9,13 +9,14 @@ import (
 	"github.com/weftrdma/weft/transferengine/rail"
 )
 
-// slot has what the worker knows of a transfer to one peer that it has under way.
+// slot has what the worker knows of a transfer to one peer that it has under way, or of what the rail has left of one.
 type slot struct {
 	index       uint32
-	generation  uint32 // of the slot's use: what a late completion of an earlier one is told apart by
-	transfer    *Transfer
-	plan        *plan // one of the transfer's
-	target      int   // of a scatter
+	generation  uint32    // of the slot's use: what a late completion of an earlier one is told apart by
+	transfer    *Transfer // nil once it has ended
+	region      *Region   // of a transfer that has ended, whose operations may use it
+	plan        *plan     // one of the transfer's
+	target      int       // of a scatter
 	path        *path
 	cursor      cursor
 	deadline    int64  // in nanoseconds, as worker.nano
@@ -102,7 +103,7 @@ func (w *worker) postTo(p *path) (did int) {
 		accepted, err = w.rail.Post(p.id, w.batch[:n])
 		w.account(w.batch[:accepted])
 		if errors.Is(err, rail.ErrNotUp) {
-			err = nil // PeerDown is to come, and has the cause
+			err = nil // PeerLost is to come, and has the cause
 		}
 	}
 	p.blocked = err == nil && accepted < n
@@ -180,12 +181,18 @@ func (w *worker) completed(token uint64, err error) {
 		return
 	}
 	s := w.slots[index]
-	if s.transfer == nil || s.token() != token || s.outstanding == 0 {
+	if s.token() != token || s.outstanding == 0 {
 		w.stats.stray.Add(1)
 		return
 	}
 	s.outstanding--
 	w.outstanding--
+	if s.transfer == nil {
+		if s.outstanding == 0 {
+			w.letGo(s)
+		}
+		return
+	}
 	if s.err == nil {
 		s.err = w.because(s.path, err)
 	}
@@ -205,7 +212,8 @@ func (w *worker) because(p *path, err error) error {
 	return err
 }
 
-// finish ends what a transfer had to do with one peer, and frees its slot.
+// finish ends what a transfer had to do with one peer, and frees its slot, unless the rail has operations of it: these keep the slot,
+// and their memory.
 func (w *worker) finish(s *slot) {
 	t, peer, target := s.transfer, s.path.peer, s.target
 	var err *TransferError
@@ -215,25 +223,65 @@ func (w *worker) finish(s *slot) {
 			outcome = MaybeDelivered
 		}
 		err = w.transferError(t, peer, outcome, s.err)
+		err.InFlight = s.outstanding > 0
 	}
-	*s = slot{index: s.index, generation: s.generation + 1}
-	w.free = append(w.free, s.index)
+	if s.outstanding == 0 {
+		w.freeSlot(s)
+	} else {
+		w.hold(s)
+	}
 	t.targetDone(peer, target, err)
 }
 
-// failAll ends all transfers to a peer that is down. None of their writes is with the rail any more: so it promised, and a
-// rail that broke its word must not make anybody hang.
+// hold has a slot outlive its transfer.
+func (w *worker) hold(s *slot) {
+	w.held++
+	s.region = s.transfer.region
+	s.transfer, s.plan, s.queued, s.next = nil, nil, false, nil
+	if s.region != nil {
+		s.region.keep()
+	}
+}
+
+// letGo frees a slot that has outlived its transfer.
+func (w *worker) letGo(s *slot) {
+	w.held--
+	if s.region != nil {
+		s.region.letGo()
+	}
+	w.freeSlot(s)
+}
+
+func (w *worker) freeSlot(s *slot) {
+	*s = slot{index: s.index, generation: s.generation + 1}
+	w.free = append(w.free, s.index)
+}
+
+// failAll ends all transfers to a peer that is lost.
 func (w *worker) failAll(p *path, err error) {
 	p.first, p.last = nil, nil
 	for _, s := range w.slots {
-		if s.path != p {
+		if s.path != p || s.transfer == nil {
 			continue
 		}
 		if s.err == nil {
 			s.err = err
 		}
-		w.outstanding -= int(s.outstanding)
 		w.finish(s)
+	}
+}
+
+// comeBack takes it that the rail has no operation of a path any more, as it has promised, or was closed.
+func (w *worker) comeBack(p *path) {
+	for _, s := range w.slots {
+		if s.path != p {
+			continue
+		}
+		w.outstanding -= int(s.outstanding)
+		s.outstanding = 0
+		if s.transfer == nil {
+			w.letGo(s)
+		}
 	}
 }
 

@@ -35,6 +35,7 @@ type worker struct {
 	dueAt       time.Time // the same
 	closing     bool      // peers are given up as they appear
 	outstanding int       // operations that the rail has
+	held        int       // slots whose transfer has ended, and whose operations the rail has not given back
 	slots       []*slot
 	free        []uint32 // slots without a transfer
 	paths       map[rail.PeerID]*path
@@ -59,6 +60,7 @@ type path struct {
 	peer    *Peer          // nil until it is up
 	calls   []*connectCall // that wait for it to come up
 	reason  error          // why we gave it up, if not because the engine closes
+	lost    bool
 	cells   map[uint32]*cell
 	recent  *cell // of the immediate that came last; nil when it is gone
 	sweepAt int   // so many cells
@@ -132,13 +134,23 @@ func (w *worker) unfinished() bool {
 }
 
 // underWay is how many transfers have a slot.
-func (w *worker) underWay() int { return len(w.slots) - len(w.free) }
+func (w *worker) underWay() int { return len(w.slots) - len(w.free) - w.held }
 
 // drained tells whether no request is under way, given that none is added any more.
 func (w *worker) drained() bool { return w.underWay() == 0 && w.queue.Len() == 0 }
 
-// alone tells whether no peer is left either.
+// alone tells whether no peer is left either, and so no operation.
 func (w *worker) alone() bool { return w.drained() && len(w.paths) == 0 }
+
+// onlyHeld tells whether nothing is left but what a rail cannot take back from lost peers.
+func (w *worker) onlyHeld() bool {
+	for _, p := range w.paths {
+		if !p.lost {
+			return false
+		}
+	}
+	return !w.caps.Recalls && w.drained()
+}
 
 // admit takes submissions from the queue, at most one lap of it.
 func (w *worker) admit() (did int) {
@@ -224,7 +236,7 @@ func (w *worker) connect(c *connectCall) {
 
 // disconnect gives up a peer, unless it is lost or was given up.
 func (w *worker) disconnect(p *path) {
-	if w.paths[p.id] != p || p.reason != nil {
+	if w.paths[p.id] != p || p.lost || p.reason != nil {
 		return
 	}
 	p.reason = fmt.Errorf("%s: %v was closed by this engine: %w", w.name, p.peer, net.ErrClosed)
@@ -247,6 +259,8 @@ func (w *worker) handle(events []rail.Event) {
 			w.arrived(e.Peer, e.Imm)
 		case rail.PeerUp:
 			w.peerUp(e.Peer, e.Info)
+		case rail.PeerLost:
+			w.peerLost(e.Peer, e.Err)
 		case rail.PeerDown:
 			w.peerDown(e.Peer, e.Err)
 		}
@@ -311,11 +325,11 @@ func (w *worker) peerUp(id rail.PeerID, info *rail.PeerInfo) {
 		p = &path{worker: w, id: id, cells: make(map[uint32]*cell)}
 		w.paths[id] = p
 	}
-	if p.peer != nil || info == nil {
+	if p.peer != nil || p.lost || info == nil {
 		w.stats.stray.Add(1)
 		return
 	}
-	p.peer = &Peer{engine: w.engine, name: info.Name, incarnation: info.Incarnation, path: p, done: make(chan struct{})}
+	p.peer = &Peer{engine: w.engine, name: info.Name, incarnation: info.Incarnation, path: p, done: make(chan struct{}), down: make(chan struct{})}
 	w.stats.peersUp.Add(1)
 	w.peers.add(p.peer, len(p.calls) == 0)
 	if w.closing {
@@ -327,15 +341,14 @@ func (w *worker) peerUp(id rail.PeerID, info *rail.PeerInfo) {
 	p.calls = nil
 }
 
-// peerDown ends everything that depends on a peer.
-func (w *worker) peerDown(id rail.PeerID, err error) {
+// peerLost ends everything that depends on a peer, but for what the rail has: operations, and immediates that were on their way.
+func (w *worker) peerLost(id rail.PeerID, err error) {
 	p := w.paths[id]
-	if p == nil {
+	if p == nil || p.lost {
 		w.stats.stray.Add(1)
 		return
 	}
-	delete(w.paths, id)
-	w.recent = nil
+	p.lost = true
 	if p.reason != nil {
 		err = p.reason
 	}
@@ -353,7 +366,28 @@ func (w *worker) peerDown(id rail.PeerID, err error) {
 	w.peers.remove(p.peer)
 	p.peer.lose(err)
 	w.failAll(p, err)
-	w.counters.lose(p)
+	w.counters.lost()
+}
+
+// peerDown forgets a peer: nothing of it is left. A rail that says so without a PeerLost, or while it has operations, must not make
+// anybody hang.
+func (w *worker) peerDown(id rail.PeerID, err error) {
+	p := w.paths[id]
+	if p == nil {
+		w.stats.stray.Add(1)
+		return
+	}
+	w.comeBack(p)
+	if !p.lost {
+		w.peerLost(id, err)
+	}
+	delete(w.paths, id)
+	w.recent = nil
+	if p.peer == nil {
+		return
+	}
+	w.counters.orphan(p)
+	close(p.peer.down)
 }
 
 // giveUp disconnects every peer, and those that appear from now on.

@@ -41,7 +41,8 @@ type conn struct {
 	messageWindow               uint64
 	signs                       liveness.Signs
 	cause                       error // from when it is given up, as what follows
-	report                      bool  // a PeerDown is due
+	report                      bool  // PeerLost and PeerDown are due
+	lost                        bool  // PeerLost was reported
 	silent                      bool  // the peer cannot be told, or will not answer
 	deadline                    time.Time
 	farewell                    bye  // what the peer is to be told
@@ -170,6 +171,7 @@ func (r railEffects) Abandon(id rail.PeerID) {
 func (r railEffects) Down(id rail.PeerID, cause error) {
 	c := r.peers[id]
 	if c == nil { // it could not be given another half
+		r.outbox.Emit(rail.Event{Kind: rail.PeerLost, Peer: id, Err: cause})
 		r.outbox.Emit(rail.Event{Kind: rail.PeerDown, Peer: id, Err: cause})
 		return
 	}

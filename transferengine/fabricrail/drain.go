@@ -52,6 +52,7 @@ func (r *Rail) reap() (next time.Time) {
 		switch {
 		case c.state == connDraining && (c.flying == 0 || expired):
 			r.flush(c)
+			r.reportLost(c)
 			c.state, c.deadline = connLeaving, r.now.Add(r.cfg.DrainTimeout)
 			fallthrough
 		case c.state == connLeaving:
@@ -119,8 +120,17 @@ func (r *Rail) bury(c *conn) {
 	if r.peers[c.id] == c {
 		delete(r.peers, c.id)
 	}
+	r.reportLost(c)
 	if c.report {
 		r.outbox.Emit(rail.Event{Kind: rail.PeerDown, Peer: c.id, Err: c.cause, Proven: r.proven(c)})
+	}
+}
+
+// reportLost tells that a connection is lost, once its operations have come back.
+func (r *Rail) reportLost(c *conn) {
+	if c.report && !c.lost {
+		c.lost = true
+		r.outbox.Emit(rail.Event{Kind: rail.PeerLost, Peer: c.id, Err: c.cause})
 	}
 }
 

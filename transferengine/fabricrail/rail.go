@@ -21,6 +21,7 @@ import (
 // Rail is an open endpoint. It implements [rail.Rail].
 type Rail struct {
 	life    life.Object
+	memory  life.Object // of the domain, on which registrations may outlive the rail
 	cfg     Config
 	name    string
 	caps    rail.Caps
@@ -133,6 +134,9 @@ func (r *Rail) openEndpoint(info *fabric.Info) (err error) {
 		return err
 	}
 	if r.domain, err = r.fabric.OpenDomain(info); err != nil {
+		return errors.Join(err, r.fabric.Close())
+	}
+	if err = r.memory.Init("memory of "+r.name, nil, r.freeMemory); err != nil {
 		return err
 	}
 	if r.av, err = r.domain.OpenAV(fabric.AVConfig{}); err != nil {
@@ -182,10 +186,11 @@ func (r *Rail) free() error {
 	errs = append(errs, r.mailbox.close(), r.operations.close())
 	closeIt(r.cq, r.cq != nil)
 	closeIt(r.av, r.av != nil)
-	closeIt(r.domain, r.domain != nil)
-	closeIt(r.fabric, r.fabric != nil)
+	errs = append(errs, r.memory.CloseAfterChildren())
 	return errors.Join(errs...)
 }
+
+func (r *Rail) freeMemory() error { return errors.Join(r.domain.Close(), r.fabric.Close()) }
 
 // Close implements [rail.Rail].
 func (r *Rail) Close() error { return r.life.Close() }

@@ -40,7 +40,7 @@ func (r *Rail) Register(memory []byte, access rail.Access) (rail.Registration, e
 		return nil, err
 	}
 	reg := &registration{mr: mr}
-	if err := reg.life.Init("registration", &r.life, mr.Close); err != nil {
+	if err := reg.life.Init("registration", &r.memory, mr.Close); err != nil {
 		return nil, errors.Join(err, mr.Close())
 	}
 	return reg, nil
@@ -52,4 +52,5 @@ func (g *registration) RemoteKey() uint64 { return g.mr.RKey() }
 // RemoteAddr implements [rail.Registration]: without FI_MR_VIRT_ADDR, as with tcp, peers count from 0.
 func (g *registration) RemoteAddr() uint64 { return g.mr.Addr() }
 
+// Close implements [rail.Registration].
 func (g *registration) Close() error { return g.life.Close() }

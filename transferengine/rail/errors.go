@@ -2,7 +2,7 @@ package rail
 
 import "errors"
 
-// Causes that a PeerDown or Completed event's error wraps, so that callers can act on them.
+// Causes that a PeerLost or Completed event's error wraps, so that callers can act on them.
 var (
 	// ErrPeerGone: the peer died, was restarted, or stopped answering.
 	ErrPeerGone = errors.New("peer is gone")
@@ -15,7 +15,7 @@ var (
 	// ErrFlushed: the write was in a queue when another one failed, or when the peer was lost; whether its bytes arrived
 	// is not known.
 	ErrFlushed = errors.New("flushed: whether the bytes arrived is not known")
-	// ErrNotUp: Post or Send took nothing, since the peer is not up; its PeerDown says why.
+	// ErrNotUp: Post or Send took nothing, since the peer is not up; its PeerLost says why.
 	ErrNotUp = errors.New("peer is not up")
 	// ErrAccess: the peer's NIC refused the address or the key.
 	ErrAccess = errors.New("peer's memory refused the access")

@@ -19,10 +19,19 @@
 // # Accounting
 //
 // Every operation that Post accepted comes back in exactly one [Completed] event with its token, whatever happens to the
-// peer or the rail. Until then its local memory belongs to the NIC: that of a write must not change, that of a read must
-// not be used, and neither may be deregistered. One that comes back with an error may have ended its connection, of which the
-// others then come back with errors too. A peer that came up comes down in exactly one [PeerDown] event, after all
-// other events of it. When PeerDown is reported this end is destroyed: nothing that the peer sent lands here any more.
+// peer or the rail, unless the rail is closed before. Until then its local memory belongs to the NIC: that of a write must not
+// change, that of a read must not be used, and neither may be deregistered. Once it has come back, with an error or without, this
+// end touches that memory no more. One that comes back with an error may have ended its connection, of which the others then come
+// back with errors too.
+//
+// # The end of a peer
+//
+// A peer that came up, or that Connect or Expect was called for, ends in two events. [PeerLost] says that it is over, and why, within
+// Caps.DeathWithin of a death; nothing can be posted from then on. What can be taken back at once, or has arrived, is reported
+// before it. [PeerDown] follows, in the same turn if nothing is left, when every operation has come back and every immediate that the
+// NIC had accepted was reported. An operation that the transport cannot take back keeps PeerDown waiting for as long as the peer
+// keeps it, unless the rail is closed: see Caps.Recalls. After PeerDown nothing that the peer sends lands here, as far as
+// Caps.Fences says.
 //
 // # Back-pressure
 //
@@ -61,9 +70,9 @@ type Rail interface {
 	// allowed; access says what peers may do.
 	Register(mem []byte, access Access) (Registration, error)
 
-	// Connect starts connecting to the rail at address, its own among them, until the deadline. Either PeerUp or PeerDown
+	// Connect starts connecting to the rail at address, its own among them, until the deadline. Either PeerUp or PeerLost
 	// follows for the returned peer. Connecting to a peer that is connected or connecting already, from whichever side,
-	// returns that peer, and the later deadline counts; its PeerUp is not repeated. After a PeerDown it makes a new connection,
+	// returns that peer, and the later deadline counts; its PeerUp is not repeated. After a PeerLost it makes a new connection,
 	// to whatever engine has the address then.
 	Connect(now time.Time, address []byte, deadline time.Time) (PeerID, error)
 
@@ -72,13 +81,13 @@ type Rail interface {
 	Expect(now time.Time, address []byte, deadline time.Time) (PeerID, error)
 
 	// Disconnect gives up a peer: the peer is told where it can be, operations in flight complete with an error unless
-	// they already had completed, and PeerDown with net.ErrClosed follows. A peer that is not there is passed over.
+	// they already had completed, and PeerLost with net.ErrClosed follows. A peer that is lost or not there is passed over.
 	Disconnect(now time.Time, peer PeerID)
 
 	// Post hands operations to the NIC in one batch and returns how many of them, from the first on, it accepted. Fewer
 	// than all with a nil error is back-pressure: post the rest after a later Turn, whether or not that one returned
 	// events. An error concerns ops[n], which can never be posted as it is; or it is [ErrNotUp], and the operations are the
-	// caller's until the peer's PeerDown says why.
+	// caller's until the peer's PeerLost says why.
 	Post(peer PeerID, ops []Op) (n int, err error)
 
 	// Send copies a message of at most Caps.MaxSend bytes to the peer, for engines to settle things among themselves. It
@@ -100,8 +109,9 @@ type Rail interface {
 	// the last, and a Turn then find nothing. Any other error means that it will never notify again.
 	Wait(ctx context.Context) error
 
-	// Close frees everything. All peers must be down, or they are cut off without their events; registrations still open
-	// make it fail with EBUSY and change nothing.
+	// Close ends everything that is in flight and frees what the rail has: when it returns, the rail uses no memory of this
+	// process any more. Peers that are not down are cut off without their events. Registrations that are open stay to be closed, after
+	// it too.
 	Close() error
 }
 
@@ -136,11 +146,17 @@ type Caps struct {
 	// Read and Atomics tell whether Post takes operations of these kinds.
 	Read, Atomics bool
 	// DeathBy says how the death of a peer's process or machine is noticed while nothing is posted to it, and DeathWithin
-	// in what time it is reported.
+	// in what time PeerLost tells of it, however busy other peers keep the rail.
 	DeathBy     Detection
 	DeathWithin time.Duration
 	// CancelProof: the PeerDown after a Disconnect is Proven if the peer is alive and takes turns.
 	CancelProof bool
+	// Recalls: operations of a lost peer are taken back within DeathWithin, whatever the peer does. Otherwise they come back when
+	// the peer or the provider lets go of them, and until then their memory cannot be had back but by Close.
+	Recalls bool
+	// Fences: nothing that a peer sent lands here after its PeerDown. Otherwise a peer that has the key of a registration may
+	// still write to it, until that is closed.
+	Fences bool
 }
 
 // Completion is the meaning of a write's successful completion.
@@ -248,8 +264,8 @@ type Op struct {
 type EventKind uint8
 
 const (
-	// Completed: the operation Token of Peer is done; Err nil means what Caps.Completion says. With an error nothing is
-	// promised of its bytes, nor of its immediate.
+	// Completed: the operation Token of Peer is done, and this end touches its local memory no more. Err nil means what
+	// Caps.Completion says. With an error nothing is promised of its bytes at the other end, nor of its immediate.
 	Completed EventKind = iota + 1
 	// Immediate: a write with Imm from Peer is in place.
 	Immediate
@@ -257,7 +273,9 @@ const (
 	Message
 	// PeerUp: Peer, which Info describes, is connected and may be posted to, whichever side asked for it.
 	PeerUp
-	// PeerDown: Peer is lost, could not be reached, or was given up; Err says why. Nothing of it follows.
+	// PeerLost: Peer died, could not be reached, or was given up here or there; Err says why. Nothing can be posted to it any more.
+	PeerLost
+	// PeerDown: Peer was lost, and its operations have come back. Nothing of it follows.
 	PeerDown
 )
 

@@ -55,6 +55,7 @@ type node struct {
 	events     []rail.Event
 	ups        []rail.PeerID
 	infos      map[rail.PeerID]rail.PeerInfo // of those that came up
+	losts      map[rail.PeerID]rail.Event
 	downs      map[rail.PeerID]rail.Event
 	flying     map[uint64]rail.PeerID // operations that were accepted and have not completed
 	done       map[uint64]error
@@ -91,20 +92,22 @@ func (w *world) openBy(opener rail.Opener, size int, access rail.Access) *node {
 }
 
 func newNode(w *world, r rail.Rail) *node {
-	return &node{world: w, rail: r, caps: r.Caps(), events: make([]rail.Event, 32), infos: make(map[rail.PeerID]rail.PeerInfo), downs: make(map[rail.PeerID]rail.Event),
+	return &node{world: w, rail: r, caps: r.Caps(), events: make([]rail.Event, 32), infos: make(map[rail.PeerID]rail.PeerInfo),
+		losts: make(map[rail.PeerID]rail.Event), downs: make(map[rail.PeerID]rail.Event),
 		flying: make(map[uint64]rail.PeerID), done: make(map[uint64]error)}
 }
 
-// close closes the rail, if it was not closed before.
+// close closes the rail, if it was not closed before: the memory first, unless an operation may use it.
 func (n *node) close() error {
 	if n.closed {
 		return nil
 	}
 	n.closed = true
-	if err := n.keys.Close(); err != nil {
-		return err
+	steps := []func() error{n.keys.Close, n.rail.Close}
+	if len(n.flying) > 0 {
+		slices.Reverse(steps)
 	}
-	return n.rail.Close()
+	return errors.Join(steps[0](), steps[1]())
 }
 
 // pages returns memory from the start of a page on.
@@ -132,7 +135,12 @@ func (n *node) note(e rail.Event) error {
 		return fmt.Errorf("%+v after the peer was down", e)
 	}
 	switch e.Kind {
+	case rail.PeerLost, rail.PeerDown:
+		return n.noteEnd(e)
 	case rail.PeerUp:
+		if n.isLost(e.Peer) {
+			return fmt.Errorf("peer %d comes up after it was lost", e.Peer)
+		}
 		if isUp {
 			return fmt.Errorf("peer %d comes up twice", e.Peer)
 		}
@@ -141,16 +149,6 @@ func (n *node) note(e rail.Event) error {
 		}
 		n.ups = append(n.ups, e.Peer)
 		n.infos[e.Peer] = *e.Info
-	case rail.PeerDown:
-		for token, peer := range n.flying {
-			if peer == e.Peer {
-				return fmt.Errorf("peer %d is down before its operation %d completed", e.Peer, token)
-			}
-		}
-		if e.Err == nil {
-			return fmt.Errorf("peer %d is down and nothing says why", e.Peer)
-		}
-		n.downs[e.Peer] = e
 	case rail.Immediate:
 		if n.caps.ImmSource && !isUp {
 			return fmt.Errorf("immediate %d of peer %d, which is not up", e.Imm, e.Peer)
@@ -173,6 +171,34 @@ func (n *node) note(e rail.Event) error {
 	default:
 		return fmt.Errorf("unknown event %+v", e)
 	}
+	return nil
+}
+
+// noteEnd holds the two events in which a peer ends against the contract.
+func (n *node) noteEnd(e rail.Event) error {
+	before, lost := n.losts[e.Peer]
+	if e.Kind == rail.PeerLost {
+		switch {
+		case lost:
+			return fmt.Errorf("peer %d is lost twice", e.Peer)
+		case e.Err == nil:
+			return fmt.Errorf("peer %d is lost and nothing says why", e.Peer)
+		}
+		n.losts[e.Peer] = e
+		return nil
+	}
+	if !lost {
+		return fmt.Errorf("peer %d is down and was not lost", e.Peer)
+	}
+	for token, peer := range n.flying {
+		if peer == e.Peer {
+			return fmt.Errorf("peer %d is down before its operation %d completed", e.Peer, token)
+		}
+	}
+	if e.Err == nil || e.Err.Error() != before.Err.Error() {
+		return fmt.Errorf("peer %d is down for %v, and was lost for %v", e.Peer, e.Err, before.Err)
+	}
+	n.downs[e.Peer] = e
 	return nil
 }
 
@@ -261,9 +287,11 @@ func (n *node) call(address []byte) rail.PeerID {
 	return id
 }
 
-func (n *node) isUp(id rail.PeerID) bool {
-	_, down := n.downs[id]
-	return !down && slices.Contains(n.ups, id)
+func (n *node) isUp(id rail.PeerID) bool { return !n.isLost(id) && slices.Contains(n.ups, id) }
+
+func (n *node) isLost(id rail.PeerID) bool {
+	_, lost := n.losts[id]
+	return lost
 }
 
 func (n *node) isDown(id rail.PeerID) bool {
@@ -301,6 +329,7 @@ func (n *node) post(peer rail.PeerID, ops ...rail.Op) int {
 
 func (n *node) tryPost(peer rail.PeerID, ops []rail.Op) (accepted int, err error) {
 	n.Helper()
+	ops = ops[:min(len(ops), 2*n.caps.MaxBatch)]
 	given := slices.Clone(ops)
 	accepted, err = n.rail.Post(peer, given)
 	clear(given) // they are the caller's again

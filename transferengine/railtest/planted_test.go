@@ -269,7 +269,8 @@ func TestEveryPlantedBugIsFound(t *testing.T) {
 // TestASoundRailPasses shows that it is the bugs that are found.
 func TestASoundRailPasses(t *testing.T) {
 	for _, c := range clauses() {
-		for _, network := range []simrail.Config{{}, {Delay: 5 * time.Millisecond}, {Immediates: 4}} {
+		for _, network := range []simrail.Config{{}, {Delay: 5 * time.Millisecond}, {Immediates: 4},
+			{TargetDriven: true, NoRecall: true}} {
 			t.Run(c.name, func(t *testing.T) {
 				failed, text := try(t, c, &plant{network: network}, time.Minute)
 				require.False(t, failed, text)

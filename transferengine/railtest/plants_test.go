@@ -8,6 +8,7 @@ import (
 	"os"
 	"runtime"
 	"slices"
+	"syscall"
 	"time"
 
 	"github.com/weftrdma/weft/transferengine/rail"
@@ -130,7 +131,7 @@ func impatient(r *buggy, now time.Time, events []rail.Event) (int, time.Time) {
 func hoard(r *buggy, peer rail.PeerID, ops []rail.Op) (int, error) {
 	n, err := r.Rail.Post(peer, ops)
 	r.count += n
-	if n == 1 || err != nil || r.count < 1<<13 || len(r.loot) == 1000 {
+	if n == 1 || err != nil || r.count < 1<<11 || len(r.loot) == 1000 {
 		return n, err
 	}
 	kept := slices.Clone(ops)
@@ -147,7 +148,8 @@ func unload(r *buggy, now time.Time, events []rail.Event) (int, time.Time) {
 
 // early reports a peer that is given up at once.
 func early(r *buggy, now time.Time, peer rail.PeerID) {
-	r.extra = append(r.extra, rail.Event{Kind: rail.PeerDown, Peer: peer, Err: net.ErrClosed})
+	r.extra = append(r.extra, rail.Event{Kind: rail.PeerLost, Peer: peer, Err: net.ErrClosed},
+		rail.Event{Kind: rail.PeerDown, Peer: peer, Err: net.ErrClosed})
 	r.Rail.Disconnect(now, peer)
 }
 
@@ -156,7 +158,8 @@ func guess(r *buggy, _ time.Time, peer rail.PeerID) {
 	for _, o := range r.flying {
 		r.extra = append(r.extra, rail.Event{Kind: rail.Completed, Peer: peer, Token: o.Token, Err: rail.ErrFlushed})
 	}
-	r.extra = append(r.extra, rail.Event{Kind: rail.PeerDown, Peer: peer, Err: net.ErrClosed, Proven: true})
+	r.extra = append(r.extra, rail.Event{Kind: rail.PeerLost, Peer: peer, Err: net.ErrClosed},
+		rail.Event{Kind: rail.PeerDown, Peer: peer, Err: net.ErrClosed, Proven: true})
 	r.flying = nil
 }
 
@@ -177,7 +180,7 @@ func silent(r *buggy, e rail.Event) []rail.Event {
 
 // plants are all bugs.
 func plants() []plant {
-	return slices.Concat(connectionPlants(), dataPlants(), flowPlants(), refusalPlants(), endPlants())
+	return slices.Concat(connectionPlants(), dataPlants(), flowPlants(), refusalPlants(), endPlants(), silencePlants())
 }
 
 func connectionPlants() []plant {
@@ -435,6 +438,8 @@ func endPlants() []plant {
 				}
 				return []rail.Event{e}
 			}},
+		{clause: "disconnecting", bug: "nobody is told that it is lost", says: "down and was not lost", event: drop(rail.PeerLost, 1)},
+		{clause: "disconnecting", bug: "it is lost twice", says: "lost twice", event: double(rail.PeerLost, 1)},
 		{clause: "disconnecting with operations in flight", bug: "they never complete", says: "is down before its operation",
 			event: drop(rail.Completed, 3)},
 		{clause: "disconnecting with operations in flight", bug: "the peer is down before them",
@@ -450,11 +455,8 @@ func endPlants() []plant {
 			}},
 		{clause: "nothing lands at who is done with a peer", bug: "it is only said to be done", says: "something landed",
 			network: simrail.Config{Delay: 5 * time.Millisecond}, leave: guess},
-		{clause: "closing", bug: "memory that is registered does not matter", says: "memory is registered",
-			close: func(r *buggy) error {
-				_ = r.Rail.Close()
-				return nil
-			}},
+		{clause: "closing", bug: "memory that is registered matters", says: "device or resource busy",
+			close: func(*buggy) error { return syscall.EBUSY }},
 		{clause: "closing", bug: "the peer notices nothing", says: "hold: the peer notices", event: drop(rail.PeerDown, 1)},
 		{clause: "a peer is killed", bug: "an operation never completes", says: "is down before its operation",
 			network: simrail.Config{Delay: time.Millisecond}, event: drop(rail.Completed, 400)},
@@ -512,6 +514,12 @@ func endPlants() []plant {
 			}, network: simrail.Config{TargetDriven: true}},
 		{clause: "a receiver whose sender dies", bug: "later than promised", says: "told too late",
 			caps: func(c *rail.Caps) { c.DeathWithin = -time.Hour }},
-		{clause: "a receiver whose sender dies", bug: "nobody is told", says: "deadline exceeded", event: drop(rail.PeerDown, 1)},
+		{clause: "a receiver whose sender dies", bug: "nobody is told", says: "deadline exceeded",
+			event: func(_ *buggy, e rail.Event) []rail.Event {
+				if e.Kind == rail.PeerLost || e.Kind == rail.PeerDown {
+					return nil
+				}
+				return []rail.Event{e}
+			}},
 	}
 }

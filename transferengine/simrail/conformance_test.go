@@ -20,7 +20,7 @@ func TestConformance(t *testing.T) {
 		"at once":       {},
 		"unordered":     {Delay: time.Millisecond, PartialPosts: true},
 		"ordered":       {Delay: time.Millisecond, Ordered: true, Depth: 32, MaxBatch: 16},
-		"target driven": {Delay: 100 * time.Microsecond, TargetDriven: true, Immediates: 16},
+		"target driven": {Delay: 100 * time.Microsecond, TargetDriven: true, Immediates: 16, NoRecall: true},
 		"no sources":    {Delay: time.Millisecond, NoImmSource: true, MaxLength: 1 << 20},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -27,7 +27,10 @@ type link struct {
 	owed    int // immediates of the peer that the engine took, and that were not granted again
 	sends   int // messages that the peer's engine has not taken
 	unsure  bool
-	cause   error
+	cause   error // from when it is lost
+	told    bool  // the engine hears of its end
+	over    bool  // nothing of the peer lands any more, and nothing is awaited but operations
+	proof   bool  // the peer has destroyed its end
 	lastDue time.Time
 }
 
@@ -36,7 +39,7 @@ type linkState uint8
 const (
 	calling linkState = iota
 	up
-	leaving // destroyed; the peer's word that its end is so too is awaited
+	leaving // lost; the peer's word that its end is destroyed is awaited, or operations
 	dead
 )
 
@@ -158,16 +161,13 @@ func (l *link) other() *link {
 
 // die ends a link whose peer cannot be told. It notices.
 func (l *link) die(cause error) {
-	if l.state == dead {
+	if l.state == dead || l.over {
 		return
 	}
 	other, n := l.other(), l.rail.network
-	l.flush()
-	if l.state == leaving {
-		l.end(l.cause, false)
-	} else {
-		l.end(cause, !l.unsure)
-	}
+	l.takeBack()
+	l.lose(cause)
+	l.end(false)
 	if other != nil && other != l {
 		n.push(&packet{kind: lost, to: other}, n.draw(n.config.DeathWithin))
 	}
@@ -176,17 +176,16 @@ func (l *link) die(cause error) {
 // leave ends a link that the engine gives up, and tells the peer.
 func (l *link) leave() {
 	other, n := l.other(), l.rail.network
-	l.flush()
-	l.cause = l.errClosed()
+	l.takeBack()
+	l.lose(l.errClosed())
 	if other != nil && other != l {
 		n.push(&packet{kind: bye, from: l, to: other}, n.draw(min(n.config.Delay, n.config.DeathWithin)))
-		if l.unsure {
-			l.state = leaving
+		if l.unsure || l.flying > 0 {
 			n.push(&packet{kind: overdue, to: l}, n.config.DeathWithin)
 			return
 		}
 	}
-	l.end(l.cause, true)
+	l.end(false)
 }
 
 // left takes in that the peer has given up its end.
@@ -196,21 +195,45 @@ func (l *link) left(from *link) {
 	}
 	n := l.rail.network
 	if l.state == calling || l.state == up {
-		l.flush()
-		l.end(fmt.Errorf("%s: %w", l.address, rail.ErrPeerClosed), true)
+		l.takeBack()
+		l.lose(fmt.Errorf("%s: %w", l.address, rail.ErrPeerClosed))
+		l.end(true)
 	}
 	if from.state == leaving {
 		n.push(&packet{kind: byeSeen, from: l, to: from}, n.draw(n.config.Delay))
 	}
 }
 
-// end reports the end of a link.
-func (l *link) end(cause error, proven bool) {
-	report := l.wanted || l.state != calling
+// lose reports that a link is over.
+func (l *link) lose(cause error) {
+	if l.cause != nil {
+		return
+	}
+	l.cause, l.told = cause, l.wanted || l.state != calling
+	l.state = leaving
+	if l.told {
+		l.emit(rail.Event{Kind: rail.PeerLost, Peer: l.id, Err: cause})
+	}
+}
+
+// end is for a lost link of whose peer nothing is awaited; proof says that it has destroyed its end.
+func (l *link) end(proof bool) {
+	if l.state != leaving {
+		return
+	}
+	l.over, l.proof = true, l.proof || proof
+	l.settle()
+}
+
+// settle reports the end of a link once its operations have come back.
+func (l *link) settle() {
+	if !l.over || l.flying > 0 || l.state == dead {
+		return
+	}
 	l.state = dead
 	delete(l.rail.links, l.id)
-	if report {
-		l.emit(rail.Event{Kind: rail.PeerDown, Peer: l.id, Err: cause, Proven: proven})
+	if l.told {
+		l.emit(rail.Event{Kind: rail.PeerDown, Peer: l.id, Err: l.cause, Proven: l.proof || !l.unsure})
 	}
 }
 

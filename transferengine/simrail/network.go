@@ -37,6 +37,8 @@ type Config struct {
 	Immediates int
 	// NoImmSource leaves unsaid who sent an immediate.
 	NoImmSource bool
+	// NoRecall leaves the operations of a lost peer in flight until the peer answers them, as reliable datagrams do.
+	NoRecall bool
 	// DeathWithin is the longest until a peer that died or was cut off is given up, and that a farewell is waited for; 0 is
 	// 10 ms.
 	DeathWithin time.Duration
@@ -344,7 +346,7 @@ func (n *Network) advance() {
 			n.parked = append(n.parked, p)
 			continue
 		}
-		if at := p.target(); n.config.TargetDriven && at != nil {
+		if at := p.target(); n.config.TargetDriven && at != nil && !at.dead {
 			at.inbox = append(at.inbox, p)
 			at.notify()
 			continue

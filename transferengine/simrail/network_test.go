@@ -159,8 +159,9 @@ func TestACallGoesOnThroughACut(t *testing.T) {
 			continue
 		}
 		e.settle()
-		require.Len(t, e.events[a], 1)
-		require.ErrorIs(t, e.events[a][0].Err, rail.ErrUnreachable)
+		downs := e.only(a, rail.PeerDown)
+		require.Len(t, downs, 1)
+		require.ErrorIs(t, downs[0].Err, rail.ErrUnreachable)
 		require.Equal(t, time.Minute, e.now.Sub(start))
 	}
 }

@@ -95,9 +95,7 @@ func (p *packet) arrive() {
 	case bye:
 		p.to.left(p.from)
 	case byeSeen:
-		if p.to.state == leaving {
-			p.to.end(p.to.cause, true)
-		}
+		p.to.end(true)
 	case lost:
 		p.to.loses(fmt.Errorf("%s: %w", p.to.address, rail.ErrPeerGone))
 	case silence:
@@ -107,9 +105,7 @@ func (p *packet) arrive() {
 	case retry:
 		p.to.call()
 	case overdue:
-		if p.to.state == leaving {
-			p.to.end(p.to.cause, false)
-		}
+		p.to.end(false)
 	}
 }
 
@@ -117,7 +113,10 @@ func (p *packet) arrive() {
 func (p *packet) land() {
 	f, n := p.flight, p.to.rail.network
 	if !p.to.hears(p.from) {
-		return // nobody answers
+		if n.config.NoRecall {
+			n.push(&packet{kind: answer, from: p.to, to: f.link, flight: f, err: rail.ErrPeerGone}, n.draw(n.config.Delay))
+		}
+		return // or nobody answers
 	}
 	err := f.fault.Err
 	if err == nil || f.fault.Delivered {
@@ -195,6 +194,14 @@ func (l *link) completed(f *flight, err error) {
 	l.emit(rail.Event{Kind: rail.Completed, Peer: l.id, Token: f.op.Token, Err: err})
 	if err != nil && f.fault.Break {
 		l.die(err)
+	}
+	l.settle()
+}
+
+// takeBack completes what is in flight, if the network's rails can.
+func (l *link) takeBack() {
+	if !l.rail.network.config.NoRecall {
+		l.flush()
 	}
 }
 

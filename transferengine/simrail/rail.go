@@ -111,7 +111,8 @@ func (r *Rail) Caps() rail.Caps {
 	c := &r.network.config
 	return rail.Caps{MaxLength: c.MaxLength, MaxBatch: c.MaxBatch, MaxImmediates: c.Immediates, MaxSend: messageLimit,
 		Completion: rail.Delivered, ImmSource: !c.NoImmSource, Ordered: c.Ordered, Read: true, Atomics: true,
-		DeathBy: rail.ByTransport, DeathWithin: c.DeathWithin, CancelProof: true}
+		DeathBy: rail.ByTransport, DeathWithin: c.DeathWithin, CancelProof: true, Recalls: !c.NoRecall,
+		Fences: true}
 }
 
 // registration implements [rail.Registration].
@@ -416,9 +417,6 @@ func (r *Rail) Wait(ctx context.Context) error {
 // Close implements [rail.Rail].
 func (r *Rail) Close() error {
 	defer r.own()()
-	if len(r.keys) > 0 {
-		return fmt.Errorf("close %s: %d registrations are open: %w", r.Name(), len(r.keys), syscall.EBUSY)
-	}
 	r.die()
 	return nil
 }
@@ -430,7 +428,14 @@ func (r *Rail) die() {
 	}
 	r.dead = true
 	for _, l := range r.sorted() {
+		l.flush() // what nobody takes back ends with the rail
+		l.settle()
 		l.die(fmt.Errorf("%s: %w: this end was killed", l.address, rail.ErrPeerGone))
+	}
+	inbox := r.inbox
+	r.inbox = nil
+	for _, p := range inbox {
+		p.arrive() // where it is not taken
 	}
 	if r.network.rails[r.address] == r {
 		delete(r.network.rails, r.address)

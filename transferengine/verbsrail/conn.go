@@ -45,7 +45,8 @@ type conn struct {
 
 	// From when it is given up.
 	cause    error
-	report   bool // a PeerDown is due
+	report   bool // PeerLost and PeerDown are due
+	lost     bool // PeerLost was reported
 	deadline time.Time
 	farewell bye  // to be said once the queue pair for writes is destroyed; 0 is none
 	parted   bool // the farewell has arrived
@@ -206,6 +207,7 @@ func (r railEffects) Abandon(id rail.PeerID) {
 func (r railEffects) Down(id rail.PeerID, cause error) {
 	c := r.peers[id]
 	if c == nil { // it could not be given another half
+		r.outbox.Emit(rail.Event{Kind: rail.PeerLost, Peer: id, Err: cause})
 		r.outbox.Emit(rail.Event{Kind: rail.PeerDown, Peer: id, Err: cause})
 		return
 	}

@@ -89,6 +89,7 @@ func (c *conn) done() bool {
 // leave destroys the queue pair for writes and says farewell. It returns false if that was not possible.
 func (r *Rail) leave(c *conn) bool {
 	r.flush(c)
+	r.reportLost(c)
 	if c.writes.Close() != nil {
 		return false // bury tries again, and reports it
 	}
@@ -101,6 +102,14 @@ func (r *Rail) leave(c *conn) bool {
 	}
 	c.state, c.deadline = connLeaving, r.now.Add(r.cfg.DrainTimeout)
 	return true
+}
+
+// reportLost tells that a connection is lost, once its operations have come back.
+func (r *Rail) reportLost(c *conn) {
+	if c.report && !c.lost {
+		c.lost = true
+		r.outbox.Emit(rail.Event{Kind: rail.PeerLost, Peer: c.id, Err: c.cause})
+	}
 }
 
 // flush reports the operations that have not completed.
@@ -127,6 +136,7 @@ func (r *Rail) bury(c *conn) {
 	if r.peers[c.id] == c {
 		delete(r.peers, c.id)
 	}
+	r.reportLost(c)
 	if c.report {
 		r.outbox.Emit(rail.Event{Kind: rail.PeerDown, Peer: c.id, Err: c.cause, Proven: c.ended || !c.unsure})
 	}

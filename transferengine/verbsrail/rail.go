@@ -23,6 +23,7 @@ import (
 // Rail is an open device. It implements [rail.Rail].
 type Rail struct {
 	life    life.Object
+	memory  life.Object // of the protection domain, on which registrations may outlive the rail
 	cfg     Config
 	name    string
 	caps    rail.Caps
@@ -96,6 +97,9 @@ func (r *Rail) setUp(incarnation rail.Incarnation) (err error) {
 	if r.pd, err = r.ctx.AllocPD(); err != nil {
 		return err
 	}
+	if err = r.memory.Init("memory of "+r.name, nil, r.freeMemory); err != nil {
+		return err
+	}
 	depth, err := r.cfg.completionDepth(r.ctx.Name(), r.ctx.Attr())
 	if err != nil {
 		return err
@@ -109,7 +113,7 @@ func (r *Rail) setUp(incarnation rail.Incarnation) (err error) {
 		MaxImmediates: r.cfg.Immediates, MaxSend: messageSize - controlSize, Completion: rail.Responsible,
 		ImmSource: true, Ordered: true, Read: true, Atomics: r.ctx.Attr().Atomics != verbs.AtomicNone,
 		DeathBy: rail.ByHeartbeat | rail.ByProcess, DeathWithin: r.cfg.PeerTimeout + 2*r.cfg.DrainTimeout + r.cfg.Heartbeat,
-		CancelProof: true,
+		CancelProof: true, Recalls: true, Fences: true,
 	}
 	r.datagrams = datagrams{pd: r.pd, gid: r.gid, path: r.cfg.Connection.Path, fault: r.cfg.fault,
 		qkey: uint32(random()) & maxQKey}
@@ -173,12 +177,21 @@ func (r *Rail) free() error {
 		errs = append(errs, r.cq.Close())
 	}
 	if r.pd != nil {
-		errs = append(errs, r.pd.Close())
-	}
-	if r.ctx != nil && r.cfg.Context == nil {
-		errs = append(errs, r.ctx.Close())
+		errs = append(errs, r.memory.CloseAfterChildren())
+	} else if r.ctx != nil {
+		errs = append(errs, r.freeContext())
 	}
 	return errors.Join(errs...)
+}
+
+func (r *Rail) freeMemory() error { return errors.Join(r.pd.Close(), r.freeContext()) }
+
+// freeContext closes the device, if the rail has opened it.
+func (r *Rail) freeContext() error {
+	if r.cfg.Context != nil {
+		return nil
+	}
+	return r.ctx.Close()
 }
 
 // Close implements [rail.Rail].
@@ -247,7 +260,7 @@ func (r *Rail) Register(memory []byte, access rail.Access) (rail.Registration, e
 		return nil, err
 	}
 	reg := &registration{mr: mr, addr: mem.Addr(memory)}
-	if err := reg.life.Init("registration", &r.life, mr.Close); err != nil {
+	if err := reg.life.Init("registration", &r.memory, mr.Close); err != nil {
 		return nil, errors.Join(err, mr.Close())
 	}
 	return reg, nil
