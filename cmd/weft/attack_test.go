@@ -1,3 +1,5 @@
+//go:build !rxe
+
 package main
 
 import (
@@ -32,6 +34,8 @@ type footprint struct {
 	Heap, Resident          uint64   // bytes
 	Open                    []string // what the descriptors are of
 }
+
+func init() { children["attacked receiver"] = attackedReceiver }
 
 // attackedReceiver is weftChild that has few descriptors, so that it runs out of them, and prints its footprint for each line
 // that it reads.

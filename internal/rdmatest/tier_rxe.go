@@ -1,0 +1,6 @@
+//go:build rxe
+
+package rdmatest
+
+// DeviceTier: see tier.go.
+const DeviceTier = true
