@@ -3,6 +3,7 @@ package verbsrail
 import (
 	"errors"
 	"fmt"
+	"math/bits"
 	"time"
 
 	"github.com/weftrdma/weft/internal/mem"
@@ -21,7 +22,8 @@ type conn struct {
 
 	messages, writes *verbs.QP
 
-	// Operations from head up to tail are in flight, in the order in which they were posted; tokens is a ring.
+	// Operations from head up to tail are in flight, in the order in which they were posted. The length of tokens, a ring, is a power of
+	// two, so that it divides the range of the positions: they wrap around without leaving their places.
 	tokens     []uint64
 	head, tail uint32
 	unsignaled int    // posted since the last one that asks for a completion
@@ -72,7 +74,7 @@ func (r railEffects) Open(id rail.PeerID, _ address) (half, error) {
 		return half{}, fmt.Errorf("%s: no room for another peer: each takes %d of the completion queue's %d; raise "+
 			"Config.CompletionDepth, or lower WriteDepth or Immediates: %w", r.name, need, r.cq.Depth(), verbs.ErrQueueFull)
 	}
-	c := &conn{id: id, tokens: make([]uint64, r.cfg.WriteDepth)}
+	c := &conn{id: id, tokens: make([]uint64, 1<<bits.Len(uint(r.cfg.WriteDepth-1)))}
 	h, err := r.build(c)
 	if err != nil {
 		return half{}, errors.Join(fmt.Errorf("%s: make a connection: %w", r.name, err), c.destroy())

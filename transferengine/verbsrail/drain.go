@@ -116,7 +116,7 @@ func (r *Rail) reportLost(c *conn) {
 func (r *Rail) flush(c *conn) {
 	for ; c.head != c.tail; c.head++ {
 		c.unsure = true
-		r.outbox.Emit(rail.Event{Kind: rail.Completed, Peer: c.id, Token: c.token(c.head), Err: rail.ErrFlushed})
+		r.outbox.Emit(rail.Event{Kind: rail.Completed, Peer: c.id, Token: *c.token(c.head), Err: rail.ErrFlushed})
 	}
 }
 

@@ -22,7 +22,7 @@ func (r *Rail) Post(peer rail.PeerID, ops []rail.Op) (int, error) {
 	}
 	n, err := c.writes.PostSend(wrs, sges)
 	for i := range ops[:n] {
-		c.tokens[c.tail%uint32(len(c.tokens))] = ops[i].Token
+		*c.token(c.tail) = ops[i].Token
 		c.tail++
 		if ops[i].HasImm {
 			c.used++
@@ -62,7 +62,7 @@ var opcodes = [...]verbs.Opcode{rail.Write: verbs.OpWrite, rail.Read: verbs.OpRe
 // prepare makes work requests of as many of the operations as there is room and credit for. The error concerns the next
 // one.
 func (r *Rail) prepare(c *conn, ops []rail.Op) (wrs []verbs.SendWR, sges []verbs.SGE, err error) {
-	room := len(c.tokens) - int(c.tail-c.head)
+	room := r.cfg.WriteDepth - int(c.tail-c.head)
 	credit := c.granted - c.used
 	wrs, sges = r.wrs[:0], r.sges[:0]
 	for i := range ops[:min(len(ops), room)] {
@@ -97,7 +97,7 @@ func (r *Rail) prepare(c *conn, ops []rail.Op) (wrs []verbs.SendWR, sges []verbs
 			sges = append(sges, verbs.SGE{Addr: o.LocalAddr, Length: uint32(o.Length), LKey: uint32(o.LocalKey)})
 		}
 		// A queue frees its places at the next completion, so one must never be far.
-		if c.unsignaled++; c.unsignaled >= len(c.tokens)/4 {
+		if c.unsignaled++; c.unsignaled >= r.cfg.WriteDepth/4 {
 			wr.Flags = verbs.SendSignaled
 			c.unsignaled = 0
 		}
@@ -130,5 +130,5 @@ func (r *Rail) check(o *rail.Op) error {
 	return nil
 }
 
-// token is that of the operation at a position.
-func (c *conn) token(position uint32) uint64 { return c.tokens[position%uint32(len(c.tokens))] }
+// token is the place of the token of the operation at a position.
+func (c *conn) token(position uint32) *uint64 { return &c.tokens[position&uint32(len(c.tokens)-1)] }

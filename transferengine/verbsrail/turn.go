@@ -152,10 +152,10 @@ func (r *Rail) written(c *conn, index uint16, wc *verbs.WC) {
 		return
 	}
 	for range before {
-		r.outbox.Emit(rail.Event{Kind: rail.Completed, Peer: c.id, Token: c.token(c.head)})
+		r.outbox.Emit(rail.Event{Kind: rail.Completed, Peer: c.id, Token: *c.token(c.head)})
 		c.head++
 	}
-	e := rail.Event{Kind: rail.Completed, Peer: c.id, Token: c.token(c.head)}
+	e := rail.Event{Kind: rail.Completed, Peer: c.id, Token: *c.token(c.head)}
 	c.head++
 	if wc.Status == verbs.WCSuccess {
 		r.outbox.Emit(e)
