@@ -2,6 +2,7 @@ package transferengine
 
 import (
 	"fmt"
+	"math"
 	"time"
 )
 
@@ -11,6 +12,14 @@ func (w *worker) watch() (ended int) {
 		return w.expire()
 	}
 	return 0
+}
+
+// deadlineOf is when a transfer that begins now is to be over. A limit that reaches beyond the clock's range is none.
+func (w *worker) deadlineOf(t *Transfer) int64 {
+	if limit := int64(t.timeout); limit < math.MaxInt64-w.nano {
+		return w.nano + limit
+	}
+	return math.MaxInt64
 }
 
 // dueBy has the deadlines looked at no later than one of them. That of a transfer that ended in time stays, so that those of

@@ -153,3 +153,10 @@ func (e *Engine) SpinsFor() time.Duration { return e.progress.patience.get() }
 
 // Closed tells whether requests that use the region are refused.
 func (r *Region) Closed() bool { return r.uses.Load() < 0 }
+
+// SetGenerations makes it so often that each slot was used.
+func (e *Engine) SetGenerations(generation uint32) {
+	for _, s := range e.worker.slots {
+		s.generation = generation
+	}
+}

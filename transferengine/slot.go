@@ -12,7 +12,7 @@ import (
 // slot has what the worker knows of a transfer to one peer that it has under way, or of what the rail has left of one.
 type slot struct {
 	index       uint32
-	generation  uint32    // of the slot's use: what a late completion of an earlier one is told apart by
+	generation  uint32    // of the slot's use, modulo 2^32: what a completion that a rail repeats is told apart by
 	transfer    *Transfer // nil once it has ended
 	region      *Region   // of a transfer that has ended, whose operations may use it
 	plan        *plan     // one of the transfer's

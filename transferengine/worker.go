@@ -195,7 +195,7 @@ func (w *worker) beginWith(t *Transfer, peer *Peer, target int, p *plan) {
 		return
 	}
 	s := w.takeSlot()
-	s.transfer, s.plan, s.target, s.path, s.deadline = t, p, target, peer.path, w.nano+int64(t.timeout)
+	s.transfer, s.plan, s.target, s.path, s.deadline = t, p, target, peer.path, w.deadlineOf(t)
 	w.dueBy(s.deadline)
 	w.enqueue(s)
 }

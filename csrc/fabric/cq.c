@@ -125,7 +125,8 @@ static int weft_fi_identify(struct weft_fi_cq *cq, void *context, uint64_t flags
     return wanted;
 }
 
-/* Keeps what there is to know of an error beside its number, for whoever asks before as many more have come. */
+/* Keeps what there is to know of an error beside its number, for whoever asks before as many more have come. One in
+ * 2^32 has the number 0, and nothing beside it. */
 static uint32_t weft_fi_keep(struct weft_fi_cq *cq, const struct fi_cq_err_entry *e)
 {
     weft_fi_lock(&cq->lock);

@@ -5,7 +5,9 @@ struct weft_fi_mr {
     uint32_t lkey;
 };
 
-/* A local key is an index of the table, and a generation: the key of a region that was closed is not that of the next.
+/*
+ * A local key is an index of the table, and a generation of 12 bits: the key of a region that was closed is not that of
+ * the next 4,095 in its place. It finds a mistake in this process; peers have other keys.
  */
 enum { WEFT_FI_INDEX_BITS = 20, WEFT_FI_INDEX = (1 << WEFT_FI_INDEX_BITS) - 1 };
 

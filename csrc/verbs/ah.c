@@ -38,8 +38,9 @@ static struct weft_ah_attr weft_ah_attr_out(const struct ibv_ah_attr *attr)
 /*
  * Address handles, and the table by which posts find them. A work request names its handle by a reference: a place of
  * the table and the generation of what is there. So the reference of a handle that was destroyed is refused, though its
- * place, or its memory, has another handle by now. The table is one for the process: what it has in place of a bound
- * for each device is a look at the device of the handle.
+ * place, or its memory, has another handle by now, until 2^32 others have had the place; once as many had it, a
+ * reference from before may be refused as one that never was. The table is one for the process: what it has in place of
+ * a bound for each device is a look at the device of the handle.
  */
 struct weft_ah_place {
     uint64_t ref; /* 0 while no handle is here for posts to find */
