@@ -1,9 +1,12 @@
 package main
 
 import (
+	"bytes"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -42,7 +45,16 @@ func TestListsFitTheTree(t *testing.T) {
 	const root = "../.."
 	all, err := readLists(filepath.Join(root, listFolder), nil)
 	require.NoError(t, err)
+	one := regexp.MustCompile(`-run \^(\w+)\$ \./(\S+)`) // a command that runs one test, which passes if there is none
 	for _, m := range all {
+		if named := one.FindStringSubmatch(m.run); named != nil {
+			files, err := filepath.Glob(filepath.Join(root, named[2], "*_test.go"))
+			require.NoError(t, err)
+			require.True(t, slices.ContainsFunc(files, func(file string) bool {
+				text, err := os.ReadFile(file)
+				return err == nil && bytes.Contains(text, []byte("\nfunc "+named[1]+"("))
+			}), "%s: %s: there is no test %s in %s", m.list, m.title, named[1], named[2])
+		}
 		changed := map[string][]byte{} // several changes of one file build on one another
 		for _, c := range m.changes {
 			text := changed[c.file]
