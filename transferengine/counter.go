@@ -26,6 +26,7 @@ type Counter struct {
 	mu          sync.Mutex // after table.mu
 	taken       uint64     // of those that arrived, by waits or because nobody wants them any more
 	cells       map[*Peer]*cell
+	spoiled     int   // of these
 	first, last *cell // of all cells, in the order in which they were made: what is taken must not be left to chance
 }
 
@@ -36,9 +37,10 @@ type cell struct {
 	peer    *Peer
 	count   atomic.Int64 // far below zero once the counter has let go of the cell
 
-	known         bool // a worker has it among its path's
-	orphan        bool // of a lost peer
-	waits         int  // so many name the peer
+	known         bool          // a worker has it among its path's
+	orphan        bool          // of a peer that is down
+	spoil         *SpoiledError // what comes is no more than a part
+	waits         int           // so many name the peer
 	wait          *counterWait
 	want          int // the peer's place in the wants of wait, which is being made
 	before, after *cell
@@ -222,14 +224,14 @@ func (c *Counter) takeAny(n int64) {
 
 // tidy lets go of a cell that nothing comes by any more and nobody waits for, once it is empty. Under mu.
 func (c *Counter) tidy(cell *cell) {
-	if cell.waits == 0 && (!cell.known || cell.orphan) && cell.count.Load() == 0 {
+	if cell.waits == 0 && cell.spoil == nil && (!cell.known || cell.orphan) && cell.count.Load() == 0 {
 		c.drop(cell)
 	}
 }
 
 // retire lets go of a cell if it is empty and nobody waits for it. Under mu.
 func (c *Counter) retire(cell *cell) bool {
-	if cell.waits > 0 || !cell.count.CompareAndSwap(0, gone) {
+	if cell.waits > 0 || cell.spoil != nil || !cell.count.CompareAndSwap(0, gone) {
 		return false
 	}
 	c.unlink(cell)
@@ -258,6 +260,10 @@ func (c *Counter) unlink(cell *cell) {
 		cell.after.before = cell.before
 	}
 	cell.before, cell.after = nil, nil
+	if cell.spoil != nil {
+		cell.spoil = nil
+		c.spoiled--
+	}
 	if cell.orphan {
 		c.table.orphans.Add(-1)
 	}
@@ -344,6 +350,45 @@ func (t *counterTable) forget(c *Counter) {
 func (t *counterTable) lost() {
 	t.losses.Add(1)
 	t.wake()
+}
+
+// spoil has waits for what a peer sends of a value fail, unless they have enough. False says that the counter has let go of the cell.
+func (t *counterTable) spoil(cell *cell, err *SpoiledError) bool {
+	c := cell.counter
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if cell.count.Load() < 0 {
+		return false
+	}
+	if cell.spoil == nil {
+		c.spoiled++
+	}
+	cell.spoil = err
+	t.losses.Add(1)
+	c.wake()
+	return true
+}
+
+// forgetFrom takes away what has arrived from a peer of a value that was spoiled.
+func (t *counterTable) forgetFrom(p *Peer, imm uint32) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	c := t.byImm[imm]
+	if c == nil {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	cell := c.cells[p]
+	if cell == nil || cell.spoil == nil {
+		return
+	}
+	cell.spoil = nil
+	c.spoiled--
+	n := cell.count.Load()
+	c.take(cell, n)
+	t.stats.immediatesDropped.Add(uint64(n))
+	c.tidy(cell)
 }
 
 // orphan takes in that nothing comes from a peer any more: its empty cells go, and what it had sent is kept unless lost peers have

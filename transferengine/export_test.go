@@ -2,6 +2,7 @@ package transferengine
 
 import (
 	"context"
+	"fmt"
 	"runtime"
 	"time"
 
@@ -129,6 +130,7 @@ func (l Layout) Writes(batch int, accept func(n int) int) (phases [][]rail.Op) {
 	}
 	writes := make([]rail.Op, batch)
 	var c cursor
+	immediates := uint64(0)
 	for {
 		var phase []rail.Op
 		for !p.exhausted(c) {
@@ -138,7 +140,14 @@ func (l Layout) Writes(batch int, accept func(n int) int) (phases [][]rail.Op) {
 				n = took
 			}
 			phase = append(phase, writes[:n]...)
-			c = after
+			for _, w := range writes[:n] {
+				if w.HasImm {
+					immediates++
+				}
+			}
+			if c = after; l.HasImm && p.immediates(c) != immediates {
+				panic(fmt.Sprintf("%d immediates before %+v of %+v, not %d", p.immediates(c), c, p, immediates))
+			}
 		}
 		phases = append(phases, phase)
 		if !p.held(c) {
@@ -159,4 +168,23 @@ func (e *Engine) SetGenerations(generation uint32) {
 	for _, s := range e.worker.slots {
 		s.generation = generation
 	}
+}
+
+// StartForget queues a Forget.
+func (e *Engine) StartForget(c *Counter, p *Peer) (ended func() (bool, error), err error) {
+	call := &forgetCall{counter: c, peer: p}
+	return call.met, e.forget(call)
+}
+
+// Messages are the engine's messages in the wire format, by the names of their golden files.
+func Messages() map[string][]byte {
+	failed := message{kind: messageFailed, sequence: 3, imm: 7, attempt: 2, failed: [3]uint64{4, 3, 1}}
+	forget := message{kind: messageForget, imm: 7, attempt: 2}
+	return map[string][]byte{"message-failed.golden": failed.append(nil), "message-forget.golden": forget.append(nil)}
+}
+
+// ParseMessage reads one and writes it again.
+func ParseMessage(data []byte) ([]byte, error) {
+	m, err := parseMessage(data)
+	return m.append(nil), err
 }

@@ -14,7 +14,7 @@ type MissingError struct {
 	// Missing has the peers whose immediates are missing, in the order in which they were named; one entry without a peer if none
 	// was.
 	Missing []Missing
-	// Cause is why it ended: the context's error, or that of a lost peer.
+	// Cause is why it ended: the context's error, that of a lost peer, or a [*SpoiledError].
 	Cause error
 }
 
@@ -113,14 +113,14 @@ func (w *counterWait) met() (bool, error) {
 		closed, released := c.table.closed.Load(), c.released.Load()
 		w.looked, w.losses = true, c.table.losses.Load()
 		arrived := c.arrived.Load()
-		took, missing, lost := w.look()
+		took, missing, cause := w.look()
 		switch {
 		case took:
 			return true, nil
 		case released:
 			return true, fmt.Errorf("counter %d: %w", c.imm, releasedError{})
-		case lost != nil:
-			return true, w.missing(lost.err)
+		case cause != nil:
+			return true, w.missing(cause)
 		case closed:
 			return true, closedError{}
 		}
@@ -140,21 +140,22 @@ func (w *counterWait) due() bool {
 	return c.arrived.Load() >= w.lookAt || w.losses != c.table.losses.Load() || c.table.closed.Load() || c.released.Load()
 }
 
-// look takes what the wait is for or, if that is not there, tells how many immediates are missing, and from which lost peer.
-func (w *counterWait) look() (took bool, missing int64, lost *Peer) {
+// look takes what the wait is for or, if that is not there, tells how many immediates are missing, and why they will not come.
+func (w *counterWait) look() (took bool, missing int64, cause error) {
 	c := w.counter
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if len(w.wants) == 0 {
 		if missing = w.n - c.total(); missing <= 0 {
 			c.takeAny(w.n)
+			return true, 0, nil
 		}
-		return missing <= 0, missing, nil
+		return false, missing, c.allSpoiled()
 	}
 	for whole := false; !whole; {
 		whole = len(w.short) == len(w.wants)
-		if missing, lost = w.sift(); missing > 0 {
-			return false, missing, lost
+		if missing, cause = w.sift(); missing > 0 {
+			return false, missing, cause
 		}
 		for i := range w.wants { // others may have taken what an earlier look found
 			w.short = append(w.short, i)
@@ -167,7 +168,7 @@ func (w *counterWait) look() (took bool, missing int64, lost *Peer) {
 }
 
 // sift leaves in short what is still unmet. Under the counter's mu.
-func (w *counterWait) sift() (missing int64, lost *Peer) {
+func (w *counterWait) sift() (missing int64, cause error) {
 	unmet := w.short[:0]
 	for _, i := range w.short {
 		want := &w.wants[i]
@@ -178,12 +179,32 @@ func (w *counterWait) sift() (missing int64, lost *Peer) {
 		}
 		missing += n
 		unmet = append(unmet, i)
-		if gone && lost == nil {
-			lost = want.cell.peer
+		switch {
+		case cause != nil:
+		case gone:
+			cause = want.cell.peer.err
+		case want.cell.spoil != nil:
+			cause = want.cell.spoil
 		}
 	}
 	w.short = unmet
-	return missing, lost
+	return missing, cause
+}
+
+// allSpoiled is an error if every peer that is connected has spoiled the value, so that nobody is left to send it. Under mu.
+func (c *Counter) allSpoiled() error {
+	if c.spoiled == 0 {
+		return nil
+	}
+	var cause error
+	for _, p := range c.table.progress.worker.peers.all() {
+		cell := c.cells[p]
+		if cell == nil || cell.spoil == nil {
+			return nil
+		}
+		cause = cell.spoil
+	}
+	return cause
 }
 
 // missing is the error of a wait that ended.

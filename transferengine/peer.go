@@ -19,6 +19,7 @@ type Peer struct {
 	path        *path // the worker's
 
 	transfers atomic.Int64 // in flight
+	spoiled   spoiledValues
 
 	lost atomic.Bool // set after err, before done is closed
 	err  error

@@ -70,14 +70,33 @@ func (p *plan) fill(c cursor, batch []rail.Op, token uint64) (n int, after curso
 			Length: p.lastLength, Token: token}
 		if p.hasImm {
 			batch[0].Imm, batch[0].HasImm = p.imm, true
+			batch[0].Token |= immToken
 		}
 		return 1, cursor{shard: 1, piece: 1}
 	}
 	for n < len(batch) && p.next(&c, &batch[n]) {
-		batch[n].Token = token
+		if batch[n].Token = token; batch[n].HasImm {
+			batch[n].Token |= immToken
+		}
 		n++
 	}
 	return n, c
+}
+
+// immediates is how many of the plan's immediates are before the cursor.
+func (p *plan) immediates(c cursor) (n uint64) {
+	if !p.hasImm || p.ordered {
+		return c.shard
+	}
+	for shard := range p.shards {
+		first := shard * p.perShard
+		end := min(p.pieces, first+p.perShard)
+		only := first >= end || end-first == 1 && p.length(first) <= p.maxLength
+		if c.finals && only || (c.finals || only) && shard < c.shard { // the finals that are their shard's only chunk come first
+			n++
+		}
+	}
+	return n
 }
 
 // exhausted tells whether fill gives nothing: all is posted, or what is left is held back.

@@ -38,7 +38,7 @@ func (e *Engine) planTargets(t *Transfer, s *Scatter) error {
 		next := target{peer: to.Peer}
 		err := e.planWrite(&next.plan, &w)
 		if err == nil {
-			err = e.admit(opScatter, to.Peer)
+			err = e.admit(opScatter, to.Peer, &next.plan)
 		}
 		if errors.Is(err, ErrQueueFull) {
 			err = cmp.Or(e.checkFits(s, to.Peer), err)

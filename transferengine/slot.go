@@ -11,20 +11,21 @@ import (
 
 // slot has what the worker knows of a transfer to one peer that it has under way, or of what the rail has left of one.
 type slot struct {
-	index       uint32
-	generation  uint32    // of the slot's use, modulo 2^32: what a completion that a rail repeats is told apart by
-	transfer    *Transfer // nil once it has ended
-	region      *Region   // of a transfer that has ended, whose operations may use it
-	plan        *plan     // one of the transfer's
-	target      int       // of a scatter
-	path        *path
-	cursor      cursor
-	deadline    int64  // in nanoseconds, as worker.nano
-	outstanding uint64 // operations that the rail has
-	posted      bool   // any operation was
-	queued      bool   // in the path's queue
-	next        *slot  // there
-	err         error  // of the first operation that failed: no more are posted
+	index        uint32
+	generation   uint32    // of the slot's use, modulo 2^32: what a completion that a rail repeats is told apart by
+	transfer     *Transfer // nil once it has ended
+	region       *Region   // of a transfer that has ended, whose operations may use it
+	plan         *plan     // one of the transfer's
+	target       int       // of a scatter
+	path         *path
+	cursor       cursor
+	deadline     int64  // in nanoseconds, as worker.nano
+	outstanding  uint64 // operations that the rail has
+	acknowledged uint64 // immediates
+	posted       bool   // any operation was
+	queued       bool   // in the path's queue
+	next         *slot  // there
+	err          error  // of the first operation that failed: no more are posted
 }
 
 // run is the part of a batch that is one transfer's.
@@ -51,6 +52,9 @@ func (w *worker) takeSlot() *slot {
 	w.free = w.free[:len(w.free)-1]
 	return s
 }
+
+// immToken is set in the token of an operation with an immediate. No slot has so high an index.
+const immToken = 1 << 31
 
 // token identifies a use of a slot in a rail's events.
 func (s *slot) token() uint64 { return uint64(s.generation)<<32 | uint64(s.index) }
@@ -175,6 +179,8 @@ func (w *worker) advance(s *slot) {
 
 // completed takes in the completion of an operation.
 func (w *worker) completed(token uint64, err error) {
+	imm := token&immToken != 0
+	token &^= immToken
 	index := uint32(token)
 	if index >= uint32(len(w.slots)) {
 		w.stats.stray.Add(1)
@@ -192,6 +198,9 @@ func (w *worker) completed(token uint64, err error) {
 			w.letGo(s)
 		}
 		return
+	}
+	if imm && err == nil {
+		s.acknowledged++
 	}
 	if s.err == nil {
 		s.err = w.because(s.path, err)
@@ -215,7 +224,8 @@ func (w *worker) because(p *path, err error) error {
 // finish ends what a transfer had to do with one peer, and frees its slot, unless the rail has operations of it: these keep the slot,
 // and their memory.
 func (w *worker) finish(s *slot) {
-	t, peer, target := s.transfer, s.path.peer, s.target
+	t, p, peer, target := s.transfer, s.path, s.path.peer, s.target
+	hasImm, imm := s.plan.hasImm, s.plan.imm
 	var err *TransferError
 	if s.err != nil {
 		outcome := NotDelivered
@@ -224,11 +234,17 @@ func (w *worker) finish(s *slot) {
 		}
 		err = w.transferError(t, peer, outcome, s.err)
 		err.InFlight = s.outstanding > 0
+		if hasImm && !p.lost && !w.closing {
+			w.spoilBy(s)
+		}
 	}
 	if s.outstanding == 0 {
 		w.freeSlot(s)
 	} else {
 		w.hold(s)
+	}
+	if hasImm && len(p.failures) > 0 {
+		w.settleFailure(p, imm)
 	}
 	t.targetDone(peer, target, err)
 }

@@ -83,7 +83,7 @@ func (e *Engine) unclaim(t *Transfer) {
 // start hands the worker a request to one peer, unless there is an error of its plan. More says that others follow at once.
 func (e *Engine) start(t *Transfer, peer *Peer, more bool, err error) error {
 	if err == nil {
-		err = e.admit(t.op, peer)
+		err = e.admit(t.op, peer, &t.plan)
 	}
 	if err != nil {
 		e.unclaim(t)
@@ -110,10 +110,13 @@ func (e *Engine) hand(t *Transfer, more bool) error {
 	return nil
 }
 
-// admit counts a transfer to a peer, unless the peer is lost or there are too many.
-func (e *Engine) admit(op string, peer *Peer) error {
+// admit counts a transfer to a peer, unless the peer is lost, cannot have it now, or there are too many.
+func (e *Engine) admit(op string, peer *Peer, p *plan) error {
 	if err := peer.Err(); err != nil {
 		return &TransferError{Op: op, Peer: peer, Rail: e.worker.name, Outcome: NotDelivered, Cause: err}
+	}
+	if err := peer.refuses(p); err != nil {
+		return err
 	}
 	limit := int64(e.config.MaxTransfers)
 	if peer.transfers.Add(1) > limit {

@@ -174,6 +174,31 @@ func roundTrip(t *testing.T, data []byte, first, second binaryForm) {
 	require.Equal(t, first, second)
 }
 
+func TestGoldenMessages(t *testing.T) {
+	for name, message := range transferengine.Messages() {
+		require.Equal(t, golden(t, name), message, name)
+		again, err := transferengine.ParseMessage(message)
+		require.NoError(t, err)
+		require.Equal(t, message, again)
+	}
+	_, err := transferengine.ParseMessage(message("WtMS", field(1, 1), field(2, 0, 0, 0, 7), field(3, make([]byte, 8)...),
+		field(4, make([]byte, 8)...)))
+	require.ErrorContains(t, err, "the counts of a failure are missing")
+}
+
+func FuzzMessage(f *testing.F) {
+	f.Add(golden(f, "message-failed.golden"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		again, err := transferengine.ParseMessage(data)
+		if err != nil {
+			return
+		}
+		once, err := transferengine.ParseMessage(again)
+		require.NoError(t, err)
+		require.Equal(t, again, once)
+	})
+}
+
 func FuzzAddress(f *testing.F) {
 	f.Add(golden(f, "address.golden"))
 	f.Fuzz(func(t *testing.T, data []byte) {

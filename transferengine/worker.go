@@ -41,16 +41,19 @@ type worker struct {
 	paths       map[rail.PeerID]*path
 	recent      *path   // that an immediate came by last; nil when it is gone
 	ready       []*path // that have something to post
+	mailing     []*path // that have messages to send
+	attempts    uint64  // at immediates that failed: the last one's number
 	batch       []rail.Op
 	runs        []run // whose writes are in batch
 	events      []rail.Event
 }
 
-// submission is what waits in the queue: one of the three.
+// submission is what waits in the queue: one of the four.
 type submission struct {
 	transfer   *Transfer
 	connect    *connectCall
 	disconnect *Peer
+	forget     *forgetCall
 }
 
 // path is a rail's connection to a peer.
@@ -68,6 +71,12 @@ type path struct {
 	first, last *slot // transfers with something to post
 	ready       bool  // in worker.ready
 	blocked     bool  // the rail did not take all of the last batch
+
+	failures    map[uint32]*failure // of immediates to the peer, by value
+	spoils      map[uint32]*spoil   // of immediates of the peer
+	mail        [][]byte            // messages that the rail has not taken
+	said, heard uint64              // messages to the peer, and of the peer
+	early       map[uint64]message  // that overtook others
 }
 
 func newWorker(e *Engine) *worker {
@@ -103,6 +112,9 @@ func (w *worker) Turn(now time.Time) (did int, next time.Time) {
 	}
 	if len(w.ready) > 0 {
 		did += w.post()
+	}
+	if len(w.mailing) > 0 {
+		w.deliver()
 	}
 	return did + n + w.watch(), w.orDue(next)
 }
@@ -165,6 +177,8 @@ func (w *worker) admit() (did int) {
 			w.connect(s.connect)
 		case s.disconnect != nil:
 			w.disconnect(s.disconnect.path)
+		case s.forget != nil:
+			w.forget(s.forget)
 		default:
 			w.begin(s.transfer)
 		}
@@ -189,6 +203,9 @@ func (w *worker) beginWith(t *Transfer, peer *Peer, target int, p *plan) {
 	err := peer.Err()
 	if err == nil && w.closing {
 		err = closedError{}
+	}
+	if err == nil {
+		err = peer.refuses(p)
 	}
 	if err != nil {
 		t.targetDone(peer, target, w.transferError(t, peer, NotDelivered, err))
@@ -257,6 +274,8 @@ func (w *worker) handle(events []rail.Event) {
 		case rail.Immediate:
 			immediates++
 			w.arrived(e.Peer, e.Imm)
+		case rail.Message:
+			w.heardOf(e.Peer, e.Data)
 		case rail.PeerUp:
 			w.peerUp(e.Peer, e.Info)
 		case rail.PeerLost:
@@ -307,15 +326,22 @@ func (w *worker) newCell(p *path, imm uint32) *cell {
 		w.counters.sweep(p, full)
 		p.sweepAt = min(2*len(p.cells), 2*limit) // so that it costs nothing on average
 		if full && len(p.cells) > limit {
-			p.reason = fmt.Errorf("this engine gave up the peer, because it sent more than %d distinct immediates that no Wait took "+
-				"(Config.MaxImmediates)", limit)
-			w.rail.Disconnect(w.now, p.id)
+			w.giveUpFor(p, "it sent more than %d distinct immediates that no Wait took", limit)
 			return nil
 		}
 	}
 	c := w.counters.add(p.peer, imm)
 	p.cells[imm] = c
+	if s := p.spoils[imm]; s != nil && !s.cleared {
+		w.counters.spoil(c, s.err)
+	}
 	return c
+}
+
+// giveUpFor gives up a peer that has brought something to its limit.
+func (w *worker) giveUpFor(p *path, what string, limit int) {
+	p.reason = fmt.Errorf("this engine gave up the peer, because "+what+" (Config.MaxImmediates)", limit)
+	w.rail.Disconnect(w.now, p.id)
 }
 
 // peerUp makes the peer that a path leads to.
@@ -386,6 +412,7 @@ func (w *worker) peerDown(id rail.PeerID, err error) {
 	if p.peer == nil {
 		return
 	}
+	w.endSpoils(p)
 	w.counters.orphan(p)
 	close(p.peer.down)
 }
@@ -415,6 +442,8 @@ func (w *worker) abandon() {
 			return
 		case s.connect != nil:
 			s.connect.finish(nil, err)
+		case s.forget != nil:
+			w.forget(s.forget)
 		case s.transfer != nil:
 			w.begin(s.transfer)
 		}

@@ -14,7 +14,8 @@
 //
 // None is promised between any two operations or messages, of one peer or of several. What is promised: the immediate of a
 // write arrives after all bytes of that same write are in place, and a write that asks for an immediate makes exactly one,
-// however many bytes it has.
+// however many bytes it has; and a message arrives after the immediates of all writes whose Completed, without an error, was
+// reported before the message was sent.
 //
 // # Accounting
 //

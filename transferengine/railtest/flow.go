@@ -255,3 +255,19 @@ func badPosts(w *world) {
 	require.Zero(w, n)
 	require.Empty(w, a.downs)
 }
+
+// messagesAfterImmediates sends a message whenever some writes have completed.
+func messagesAfterImmediates(w *world) {
+	a, b, atA, _ := w.pair()
+	completed := 0
+	for round := range 50 {
+		for range 1 + w.random.IntN(4) {
+			o := withImm(a.op(rail.Write, 0, b.remote(), 0, w.random.IntN(1000)), uint32(round))
+			require.NoError(w, a.do(atA, o, b))
+			completed++
+		}
+		b.onMessage = func() { require.GreaterOrEqual(w, len(b.immediates), completed, "immediates before message %d", round) }
+		w.until("there is room", func() bool { return a.send(atA, nil) }, a, b)
+		w.until("the message", func() bool { return len(b.messages) == round+1 }, a, b)
+	}
+}

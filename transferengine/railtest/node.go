@@ -62,6 +62,7 @@ type node struct {
 	immediates []rail.Event
 	messages   []rail.Event
 	onImm      func(imm uint32)
+	onMessage  func()
 	closed     bool
 }
 
@@ -162,6 +163,9 @@ func (n *node) note(e rail.Event) error {
 			return fmt.Errorf("a message of peer %d, which is not up", e.Peer)
 		}
 		n.messages = append(n.messages, e)
+		if n.onMessage != nil {
+			n.onMessage()
+		}
 	case rail.Completed:
 		if peer, flying := n.flying[e.Token]; !flying || peer != e.Peer {
 			return fmt.Errorf("operation %d of peer %d completed, which was not in flight", e.Token, e.Peer)

@@ -104,6 +104,7 @@ func clauses() []clause {
 		{"reads", reads},
 		{"atomic operations", atomics},
 		{"messages", messages},
+		{"messages come after what was acknowledged", messagesAfterImmediates},
 		{"operations that cannot be posted", badPosts},
 		{"wrong keys", wrongKeys},
 		{"out of bounds", outOfBounds},
