@@ -19,12 +19,14 @@ type Arena struct {
 	config  Config
 	root    atomic.Pointer[inner[uint64]] // describes the tree in words
 	memory  extents
+	spare   spare
+	freed   []Range // released since the last plan, which the next one clears
 	lastUID uint64
 	epochs  epochs
 	follow  func(Plan) // see Follow
 }
 
-// minArena is the least memory, in words, that an empty arena needs.
+// minArena is the least memory, in words, that an empty arena needs beside its spare place.
 const minArena = 8 * lineWords
 
 // NewArena makes an empty arena in words, which the caller lends until it drops the arena: mapped or registered memory
@@ -34,11 +36,12 @@ func NewArena(words []uint64, cfg Config) (*Arena, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
-	if len(words) < minArena {
-		return nil, fmt.Errorf("kvindex: new arena: %d bytes, at least %d are needed", 8*len(words), 8*minArena)
+	last, err := spareOf(len(words), cfg)
+	if err != nil {
+		return nil, fmt.Errorf("kvindex: new arena: %w", err)
 	}
-	a := &Arena{words: words, config: cfg}
-	a.memory.free = []extent{{lineWords, len(words)/lineWords*lineWords - lineWords}}
+	a := &Arena{words: words, config: cfg, spare: last}
+	a.memory.free = []extent{{lineWords, int(last.place.Offset/8) - lineWords}}
 	clear(words[:lineWords])
 	words[superSize], words[superConfig] = uint64(8*len(words)), packConfig(cfg)
 	p := newPlanner(a)
@@ -64,6 +67,7 @@ func LoadArena(words []uint64, pairs iter.Seq2[uint64, uint64], cfg Config) (*Ar
 	}
 	before, root := a.root.Load(), x.root.Load()
 	p := newPlanner(a)
+	p.room = 0
 	offset, err := p.inner(root)
 	if err != nil {
 		p.undo()
@@ -83,13 +87,14 @@ func (a *Arena) show(p *planner, n *inner[uint64], offset uint64, parent step[ui
 		slot, host = childSlot(seg.at, len(seg.pivots), parent.slot), &seg.nodes[parent.slot]
 	}
 	p.plan.Connects = append(p.plan.Connects, Connect{slot, offset})
+	p.done = append(p.done, func() { host.Store(n) })
 	a.execute(p)
-	host.Store(n)
 }
 
 // execute carries out a plan, and takes note of it.
 func (a *Arena) execute(p *planner) {
 	p.plan.UID = a.lastUID
+	p.plan.Cleared, a.freed = a.freed, nil
 	p.plan.Execute(a.words)
 	if a.follow != nil {
 		a.follow(p.plan)
@@ -97,15 +102,28 @@ func (a *Arena) execute(p *planner) {
 	for _, learn := range p.done {
 		learn()
 	}
+	a.replaced(p.plan.Retired)
 	a.epochs.retire(p.plan.Retired)
 	a.reclaim()
 }
 
-// reclaim frees what no reader looks at any more. Both ends of a freed block are 0, so that a stale offset leads to nothing.
+// reclaim frees what no reader looks at any more.
 func (a *Arena) reclaim() {
+	a.free()
+	if a.spare.free {
+		a.goHome()
+	}
+}
+
+// free is reclaim while a plan is being made, which may be one for the leaf in the spare place. The next plan clears what it
+// frees, before anything is written there.
+func (a *Arena) free() {
 	a.epochs.reclaim(func(r Range) {
-		a.store(r.Offset, 0)
-		a.store(r.Offset+uint64(r.Bytes)-8, 0)
+		a.freed = append(a.freed, r)
+		if a.spare.release(r) {
+			a.memory.used -= r.Bytes / 8
+			return
+		}
 		a.memory.release(int(r.Offset/8), r.Bytes/8)
 	})
 }
@@ -121,40 +139,60 @@ func (a *Arena) adopt(l *leaf[uint64], offset uint64) {
 	l.at, l.keys, l.values = offset, keys[:n:n], keys[roundWords(n):][:n:n]
 }
 
-// Put sets the value of k and returns the value it had, if any. An error wraps ErrFull, and nothing has changed.
+// Put sets the value of k and returns the value it had, if any. An error wraps ErrFull, and nothing has changed. A key that is
+// there can always be written to, as Delete says.
 func (a *Arena) Put(k, v uint64) (old uint64, replaced bool, err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.append(k, v, slotPut)
+	old, replaced = a.value(locate(a.root.Load(), k, nil).leaf, k)
+	if err = a.write(k, v, slotPut, !replaced); err != nil {
+		return 0, false, err
+	}
+	return old, replaced, nil
 }
 
-// Delete removes k and returns the value it had, if any. An error wraps ErrFull, and nothing has changed.
+// Delete removes k and returns the value it had, if any. A full arena has room for it. While a Reader is stuck within a lookup,
+// memory that was retired since is held up, and deletes may run out of it too: the error wraps ErrFull, nothing has changed, and
+// the delete works once that lookup is over.
 func (a *Arena) Delete(k uint64) (old uint64, deleted bool, err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if _, ok := a.value(locate(a.root.Load(), k, nil).leaf, k); !ok {
+	old, deleted = a.value(locate(a.root.Load(), k, nil).leaf, k)
+	if !deleted {
 		return 0, false, nil
 	}
-	return a.append(k, 0, slotDel)
-}
-
-// append writes to the buffer of the leaf of k, after making room in it.
-func (a *Arena) append(k, v, kind uint64) (old uint64, existed bool, err error) {
-	l := locate(a.root.Load(), k, nil).leaf
-	b, err := a.buffer(l)
-	if err != nil {
+	if err = a.write(k, 0, slotDel, false); err != nil {
 		return 0, false, err
 	}
-	if slots(a.load(b+8*bufferState)).taken() >= a.config.BufferCapacity {
-		if err = a.patch(k); err != nil {
-			return 0, false, err
+	return old, true, nil
+}
+
+// write appends to the buffer of the leaf of k, or to the leaf itself where memory holds no more. grows tells that k is new.
+func (a *Arena) write(k, v, kind uint64, grows bool) error {
+	b, err := a.open(k, grows)
+	if isFull(err) {
+		return a.squeeze(k, v, kind, err)
+	}
+	if err == nil {
+		a.append(b, k, v, kind)
+	}
+	return err
+}
+
+// open returns the buffer of the leaf of k, which has a free slot, after making room for it.
+func (a *Arena) open(k uint64, grows bool) (uint64, error) {
+	l := locate(a.root.Load(), k, nil).leaf
+	if !a.takes(l, grows) {
+		if err := a.patch(k); err != nil {
+			return 0, err
 		}
 		l = locate(a.root.Load(), k, nil).leaf
-		if b, err = a.buffer(l); err != nil {
-			return 0, false, err
-		}
 	}
-	old, existed = a.value(l, k)
+	return a.buffer(l)
+}
+
+// append writes to a buffer.
+func (a *Arena) append(b, k, v, kind uint64) {
 	// One store reserves the slot and commits it: an owner that is killed leaves no slot that is reserved and not written.
 	state := a.load(b + 8*bufferState)
 	slot := slots(state).taken()
@@ -163,7 +201,6 @@ func (a *Arena) append(k, v, kind uint64) (old uint64, existed bool, err error) 
 	a.store(at+8*bufferValues, v)
 	a.store(at+8*bufferChecks, slotCheck(k, v, kind))
 	a.store(b+8*bufferState, state+oneReserved|kind<<(slotBits*uint(slot)))
-	return old, existed, nil
 }
 
 // buffer returns the offset of a leaf's buffer, made on the first write.
@@ -229,7 +266,13 @@ func (a *Arena) patch(k uint64) error {
 	s := work.spliceLeaves(path, l, m)
 	p := newPlanner(a)
 	if alone := len(m.keys) == 0 && at.node.children() == 1; len(s.entries) == 1 && s.replaced == 1 && !alone {
-		return a.replaceLeaf(p, at, l, s.entries[0].leaf)
+		next := s.entries[0].leaf
+		offset, err := p.leaf(next)
+		if err != nil {
+			return err
+		}
+		a.replaceLeaf(p, at, l, next, offset)
+		return nil
 	}
 	c := climb(&a.root, path, s.into(at.node, a.config), a.config)
 	defer func() {
@@ -252,23 +295,17 @@ func (a *Arena) patch(k uint64) error {
 	return nil
 }
 
-// replaceLeaf puts one leaf in the place of another.
-func (a *Arena) replaceLeaf(p *planner, at step[uint64], l, next *leaf[uint64]) error {
-	offset, err := p.leaf(next)
-	if err != nil {
-		p.undo()
-		return err
-	}
+// replaceLeaf puts one leaf, which the plan has a copy of at an offset, in the place of another.
+func (a *Arena) replaceLeaf(p *planner, at step[uint64], l, next *leaf[uint64], offset uint64) {
 	seg := &at.node.segs[at.seg]
 	p.plan.Connects = []Connect{{childSlot(seg.at, len(seg.pivots), at.slot), offset}}
 	p.retireLeaf(l)
+	p.done = append(p.done, func() { seg.leaves[at.slot].set(next) })
 	a.execute(p)
-	seg.leaves[at.slot].set(next)
-	return nil
 }
 
-// Flush merges every buffer into its leaf and empty leaves into others, and frees what no reader looks at any more. An
-// error wraps ErrFull; what was merged before it stays.
+// Flush merges every buffer into its leaf, and frees what no reader looks at any more. Empty leaves are merged into others as far
+// as memory allows. An error wraps ErrFull, as that of Delete; what was merged before it stays.
 func (a *Arena) Flush() error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -276,7 +313,12 @@ func (a *Arena) Flush() error {
 	for lo := uint64(0); ; {
 		p := locate(a.root.Load(), lo, nil)
 		if a.dirty(p) {
-			if err := a.patch(lo); err != nil {
+			if err := a.patch(lo); isFull(err) {
+				err = a.flushInPlace(lo, err)
+				if err != nil {
+					return err
+				}
+			} else if err != nil {
 				return err
 			}
 			before := p

@@ -20,7 +20,8 @@ import (
 //	segment  words 2-7 zero. Pivots, to the end of a line; child offsets, to the end of a line. Last line as above. The
 //	         check covers the pivots; child offsets change, one word at a time.
 //	leaf     words 2-6: origin, slope, shape, zero; offset of the buffer, 0 for none, which changes once; word 7 zero.
-//	         Keys, to the end of a line; values, to the end of a line. Last line as above.
+//	         Keys, to the end of a line; values, to the end of a line; zeros for as many lines as make room for the keys that
+//	         the buffer may take. Last line as above.
 //	buffer   word 2: states, two bits a slot (free, put, delete), and from bit 32 the number of reserved slots. Words 3-7
 //	         zero. 16 keys, 16 values, 16 checks of a slot. Last line as above, its check 0.
 //
@@ -41,6 +42,9 @@ const (
 	bufferValues = bufferKeys + maxBuffer
 	bufferChecks = bufferValues + maxBuffer
 )
+
+// maxRoom is how many keys the place of a leaf may be made for: as many as it holds, and those of its buffer.
+const maxRoom = maxCapacity + maxBuffer
 
 // Kinds of blocks. A block that is free has kind 0.
 const (
@@ -85,6 +89,7 @@ func (h head) possible() bool {
 	case kindSegment:
 		least = 1
 	case kindLeaf:
+		return h.count() <= maxRoom && h.words() >= blockWords(kindLeaf, h.count()) && h.words() <= blockWords(kindLeaf, maxRoom)
 	case kindBuffer:
 		most = 0
 	default:

@@ -125,24 +125,109 @@ func TestLoadAndOpenArena(t *testing.T) {
 	}
 }
 
-// TestFullArena runs out of memory: the write that does not fit changes nothing, and deleting makes room.
-func TestFullArena(t *testing.T) {
-	a := newArena(t, 1<<13, small)
-	random := newRandom(t)
-	m := newReference()
-	var err error
-	for err == nil {
+// fill puts random keys, and writes again to those that are there, until the arena is full.
+func (m *reference) fill(t testing.TB, a *kvindex.Arena, random *rand.Rand) {
+	for n := 0; ; n++ {
 		k := random.Uint64()
-		if _, _, err = a.Put(k, k); err == nil {
-			m.put(k, k)
+		if n%5 == 4 {
+			k = m.keys[random.IntN(len(m.keys))]
 		}
+		if _, _, err := a.Put(k, ^k); err != nil {
+			require.ErrorIs(t, err, kvindex.ErrFull)
+			require.NotContains(t, m.values, k, "a key that is there can be written to")
+			break
+		}
+		m.put(k, ^k)
 	}
-	require.ErrorIs(t, err, kvindex.ErrFull)
 	require.NoError(t, a.Verify())
 	m.requireArena(t, a, random)
-	require.Greater(t, len(m.keys), 50)
-	_, err = kvindex.NewArena(make([]uint64, 10), small)
+}
+
+// TestFullArena runs out of memory: the put that does not fit changes nothing, and everything else goes on working until the
+// arena is empty. Then there is as much room as at first.
+func TestFullArena(t *testing.T) {
+	random := newRandom(t)
+	for name, cfg := range shapes {
+		a := newArena(t, 1<<13, cfg)
+		baseline, _ := a.InUse()
+		m := newReference()
+		for round := range 3 {
+			m.fill(t, a, random)
+			require.Greater(t, len(m.keys), 80, name)
+			if round == 1 {
+				require.NoError(t, a.Flush())
+				require.NoError(t, a.Verify())
+			}
+			for i, at := range random.Perm(len(m.keys)) {
+				k := slices.Clone(m.keys)[at%len(m.keys)]
+				if i%4 == 0 {
+					_, _, err := a.Put(k, uint64(i))
+					require.NoError(t, err, "%s: a key that is there, %d keys", name, len(m.keys))
+					m.put(k, uint64(i))
+					continue
+				}
+				_, ok, err := a.Delete(k)
+				require.NoError(t, err, "%s: delete with %d keys left", name, len(m.keys))
+				require.True(t, ok)
+				m.remove(k)
+				if i%100 == 0 {
+					require.NoError(t, a.Verify())
+				}
+			}
+			m.requireArena(t, a, random)
+		}
+		for _, k := range slices.Clone(m.keys) {
+			_, _, err := a.Delete(k)
+			require.NoError(t, err, name)
+			m.remove(k)
+		}
+		require.NoError(t, a.Flush())
+		require.NoError(t, a.Verify())
+		live, waiting := a.InUse()
+		require.Zero(t, waiting)
+		require.Equal(t, baseline, live, name)
+	}
+	_, err := kvindex.NewArena(make([]uint64, 10), small)
 	require.Error(t, err)
+}
+
+// TestFullArenaBesideAStuckReader has a reader that does not leave: deletes may then find no memory, which changes nothing, and
+// work again when it has left.
+func TestFullArenaBesideAStuckReader(t *testing.T) {
+	random := newRandom(t)
+	for name, cfg := range shapes {
+		a := newArena(t, 1<<12, cfg)
+		m := newReference()
+		m.fill(t, a, random)
+		reader := a.Reader()
+		refused := 0
+		for range 3 {
+			kvindex.Enter(reader)
+			for _, k := range slices.Clone(m.keys)[:len(m.keys)/4] {
+				_, ok, err := a.Delete(k)
+				if err == nil {
+					require.True(t, ok)
+					m.remove(k)
+					continue
+				}
+				require.ErrorIs(t, err, kvindex.ErrFull)
+				refused++
+				require.NoError(t, a.Verify())
+			}
+			m.requireArena(t, a, random)
+			kvindex.Leave(reader)
+			require.NoError(t, a.Verify())
+			m.fill(t, a, random)
+		}
+		require.NotZero(t, refused, name)
+		for _, k := range slices.Clone(m.keys) {
+			_, _, err := a.Delete(k)
+			require.NoError(t, err, name)
+			m.remove(k)
+		}
+		require.NoError(t, a.Flush())
+		require.NoError(t, a.Verify())
+	}
 }
 
 // TestArenaFindsEveryFlip flips bits of every word, one at a time: what changes an answer is reported.
@@ -310,41 +395,53 @@ func (m *meddler) LoadLine(offset uint64, line *[8]uint64) error {
 	return m.Memory.LoadLine(offset, line)
 }
 
-// TestLookupNoticesReuse changes and reuses memory before each read of a lookup in turn: the answer is right, or none.
+// TestLookupNoticesReuse changes and reuses memory before each read of a lookup in turn: the answer is right, or none. So it is
+// in memory that follows the arena, where nobody but the plans says what is free.
 func TestLookupNoticesReuse(t *testing.T) {
-	moved := 0
-	for wait, finished := 0, false; !finished; wait++ {
-		a := newArena(t, 1<<13, small)
-		for k := range uint64(60) {
-			_, _, err := a.Put(k, k+1000)
-			require.NoError(t, err)
-		}
-		finished = true
-		m := &meddler{a.Memory(), wait, func() {
-			finished = false
-			for round := range uint64(6) {
+	random := newRandom(t)
+	for _, follows := range []bool{false, true} {
+		moved := 0
+		for wait, finished := 0, false; !finished; wait++ {
+			finished = true
+			for range kvindex.Rounds(1) {
+				memory := make([]uint64, 1<<13)
+				a, err := kvindex.NewArena(memory, small)
+				require.NoError(t, err)
+				if follows {
+					memory = slices.Clone(memory)
+					a.Follow(func(p kvindex.Plan) { p.Execute(memory) })
+				}
 				for k := range uint64(60) {
-					var err error
-					if k%2 == 1 && round%2 == 0 {
-						_, _, err = a.Delete(k)
-					} else if k != 30 {
-						_, _, err = a.Put(k, k+2000)
-					}
+					_, _, err := a.Put(k, k+1000)
 					require.NoError(t, err)
 				}
 				require.NoError(t, a.Flush())
+				m := &meddler{kvindex.Words(memory), wait, func() {
+					finished = false
+					for range 5 + random.IntN(200) {
+						k, err := random.Uint64N(60), error(nil)
+						if k == 30 {
+							continue
+						}
+						if random.IntN(2) == 0 {
+							_, _, err = a.Delete(k)
+						} else {
+							_, _, err = a.Put(k, k+2000)
+						}
+						require.NoError(t, err)
+					}
+				}}
+				v, ok, err := kvindex.Lookup(m, 30)
+				if err != nil {
+					require.ErrorIs(t, err, kvindex.ErrMoved)
+					moved++
+					continue
+				}
+				require.True(t, ok && v == 1030, "before read %d: %d, %v; follows: %v", wait, v, ok, follows)
 			}
-		}}
-		v, ok, err := kvindex.Lookup(m, 30)
-		if err != nil {
-			require.ErrorIs(t, err, kvindex.ErrMoved)
-			moved++
-			continue
 		}
-		require.True(t, ok, "before read %d", wait)
-		require.Equal(t, uint64(1030), v, "before read %d", wait)
+		require.NotZero(t, moved)
 	}
-	require.NotZero(t, moved)
 }
 
 // TestPlansAreAllOfTheTree executes every plan in a second memory as well: once no buffer holds a write, it is the same

@@ -23,15 +23,34 @@ func OpenArena(words []uint64) (*Arena, error) {
 		return nil, err
 	}
 	words = words[:size/8]
-	a := &Arena{words: words, config: cfg, lastUID: words[superUID]}
+	last, err := spareOf(len(words), cfg)
+	if err != nil {
+		return nil, fmt.Errorf("kvindex: open arena: it was made for %w", err)
+	}
+	a := &Arena{words: words, config: cfg, spare: last, lastUID: words[superUID]}
 	d := newDecoder(a)
 	root, err := d.whole()
 	if err != nil {
 		return nil, err
 	}
-	a.memory = d.claimed.extents()
+	a.memory = d.claimed.extents(int(last.place.Offset / 8))
+	a.freed = a.stale()
 	a.root.Store(root)
+	a.spare.taken, a.spare.key = d.claimed.has(int(last.place.Offset/lineBytes)), d.inSpare
 	return a, nil
+}
+
+// stale are the lines of free memory that may be the first of a block: what was retired and not cleared when the arena's last
+// owner ended. Readers that it did not know may be on the way through such blocks.
+func (a *Arena) stale() (lines []Range) {
+	for _, f := range a.memory.free {
+		for at := f.from; at < f.from+f.words; at += lineWords {
+			if head(a.words[at]).possible() {
+				lines = append(lines, Range{8 * uint64(at), lineBytes})
+			}
+		}
+	}
+	return lines
 }
 
 // Verify reads the whole arena and checks it as Index.Verify does, and beside that every block's header, generation,
@@ -64,10 +83,13 @@ type decoder struct {
 	last    uint64
 	uids    map[uint64]bool
 	claimed lines
+	spare   Range
+	inSpare uint64 // a key of the leaf in the spare place
 }
 
 func newDecoder(a *Arena) *decoder {
-	return &decoder{words: a.words, config: a.config, last: a.lastUID, uids: map[uint64]bool{}, claimed: newLines(len(a.words))}
+	return &decoder{words: a.words, config: a.config, last: a.lastUID, uids: map[uint64]bool{}, claimed: newLines(len(a.words)),
+		spare: a.spare.place}
 }
 
 // whole decodes from the root and verifies what came out.
@@ -79,7 +101,12 @@ func (d *decoder) whole() (*inner[uint64], error) {
 	if err != nil {
 		return nil, err
 	}
-	v := verifier[uint64]{config: d.config, version: func() uint64 { return 0 }}
+	v := verifier[uint64]{config: d.config, room: d.config.BufferCapacity, version: func() uint64 { return 0 }}
+	v.visit = func(l *leaf[uint64], b bounds) {
+		if l.at == d.spare.Offset {
+			d.inSpare = b.least
+		}
+	}
 	_, err = v.inner(root, whole, "root")
 	return root, err
 }
@@ -95,6 +122,9 @@ func (d *decoder) block(at uint64, kind int, where string) ([]uint64, error) {
 		return nil, mismatch(where, "header %#x, not of a block of kind %d", uint64(h), kind)
 	}
 	w := d.words[at/8:][:n]
+	if end := at + uint64(8*n); end > d.spare.Offset && (at != d.spare.Offset || kind != kindLeaf || n > d.spare.Bytes/8) {
+		return nil, mismatch(where, "block at %d, in the spare place", at)
+	}
 	uid := w[wordUID]
 	if uid == 0 || uid > d.last || d.uids[uid] || h.generation() != uid&math.MaxUint32 || w[n-1] != h.generation() {
 		return nil, mismatch(where, "UID %d of %d, generations %d and %d", uid, d.last, h.generation(), w[n-1])

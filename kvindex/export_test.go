@@ -60,3 +60,6 @@ func Kept[V any](x *Index[V]) (n int) {
 	}
 	return n
 }
+
+// Words are memory of this process.
+func Words(memory []uint64) Memory { return words(memory) }

@@ -36,6 +36,12 @@ func (e *extents) allocate(words int) (from int, ok bool) {
 
 // release takes back a run.
 func (e *extents) release(from, words int) {
+	e.used -= words
+	e.add(from, words)
+}
+
+// add takes a run that nobody has used.
+func (e *extents) add(from, words int) {
 	i, _ := slices.BinarySearchFunc(e.free, from, func(f extent, from int) int { return f.from - from })
 	e.free = slices.Insert(e.free, i, extent{from, words})
 	if i+1 < len(e.free) && from+words == e.free[i+1].from {
@@ -46,7 +52,6 @@ func (e *extents) release(from, words int) {
 		e.free[i-1].words += e.free[i].words
 		e.free = slices.Delete(e.free, i, i+1)
 	}
-	e.used -= words
 }
 
 // lines tells which lines of an arena blocks have been found in: a bit each.
@@ -60,10 +65,13 @@ func newLines(words int) lines {
 	return lines{taken: make([]uint64, (words/lineWords+63)/64), words: words}
 }
 
+// has tells whether a line is part of a block.
+func (l *lines) has(line int) bool { return l.taken[line/64]>>(line%64)&1 != 0 }
+
 // take notes a block, in whole lines within the arena; false when another one has part of it.
 func (l *lines) take(from, words int) bool {
 	for i := from / lineWords; i < (from+words)/lineWords; i++ {
-		if l.taken[i/64]>>(i%64)&1 != 0 {
+		if l.has(i) {
 			return false
 		}
 		l.taken[i/64] |= 1 << (i % 64)
@@ -72,13 +80,13 @@ func (l *lines) take(from, words int) bool {
 	return true
 }
 
-// extents are the runs that no block is in, but for the first line.
-func (l *lines) extents() extents {
+// extents are the runs before an offset in words that no block is in, but for the first line.
+func (l *lines) extents(end int) extents {
 	e := extents{used: l.used}
-	for i := 1; i < l.words/lineWords; i++ {
+	for i := 1; i < end/lineWords; i++ {
 		at := i * lineWords
 		switch last := len(e.free) - 1; {
-		case l.taken[i/64]>>(i%64)&1 != 0:
+		case l.has(i):
 		case last >= 0 && e.free[last].from+e.free[last].words == at:
 			e.free[last].words += lineWords
 		default:

@@ -310,7 +310,7 @@ func TestHostileArena(t *testing.T) {
 
 // nest puts nodes of one child each above the root.
 func nest(w []uint64, levels uint64) {
-	at := uint64(len(w)) - levels*(3+4)*lineWords
+	at := uint64(len(w)) - levels*(3+4)*lineWords - 4*lineWords // before the spare place
 	for range levels {
 		seg := at + 3*lineWords
 		for i, block := range [][2]uint64{{at, kindInner}, {seg, kindSegment}} {

@@ -48,9 +48,9 @@ func TestKilledOwner(t *testing.T) {
 			atomic.StoreUint64(&acknowledged[0], n)
 		}
 	}
-	kills := 4
+	kills, most := 2, uint64(3000)
 	if *kvindex.Soak > 0 {
-		kills = 1000
+		kills, most = 1000, 20_000
 	}
 	for range kills {
 		name := t.TempDir() + "/arena"
@@ -58,7 +58,7 @@ func TestKilledOwner(t *testing.T) {
 		owner := exec.Command(os.Args[0], "-test.run=^TestKilledOwner$")
 		owner.Env = append(os.Environ(), "KVINDEX_KILLED_OWNER="+name)
 		require.NoError(t, owner.Start())
-		some := 1 + random.Uint64N(20_000)
+		some := 1 + random.Uint64N(most)
 		for deadline := time.Now().Add(2 * time.Minute); atomic.LoadUint64(&acknowledged[0]) < some; runtime.Gosched() {
 			require.True(t, time.Now().Before(deadline), "the owner has not come to write %d", some)
 		}

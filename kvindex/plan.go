@@ -10,17 +10,22 @@ import (
 //
 // An executor makes every store of 8 bytes at once, and each visible before the next (a release):
 //
-//  1. all Copies, in any order. Within a Copy the order matters, since a Lookup may still be reading a block that was there
+//  1. both ends of every Cleared range become 0: its first word, then its last. These are blocks that earlier plans have
+//     retired, and that no reader of the owner's can be looking at any more. Other memory that follows the arena has readers
+//     that the owner does not know. They may still be on the way through such a block, to a block of a Copy's place before:
+//     the header that is gone tells them so.
+//  2. all Copies, in any order. Within a Copy the order matters, since a Lookup may still be reading a block that was there
 //     before. First goes, in every line of the range, a first word that may be a block's header and a last word that may be
-//     its generation: both become 0. Then come the words from the last to the first, so the block's header is the last.
-//  2. the UID. Memory whose owner is killed before a Connect then has blocks that nothing leads to, and no UID that was not
+//     its generation: both become 0. Then come the words from the last to the first: the block's generation at its end, its
+//     body, and its header last.
+//  3. the UID. Memory whose owner is killed before a Connect then has blocks that nothing leads to, and no UID that was not
 //     given.
-//  3. the Connects, in order.
+//  4. the Connects, in order.
 //
-// After that no new reader reaches the Retired ranges, and their memory can be used again when every reader that was under
-// way has finished. A Lookup needs no more than this order: it reads a block's header before and after whatever it believes
-// of the block.
+// After that no new reader reaches the Retired ranges. A later plan clears them before any plan writes there. A Lookup needs
+// no more than this order: it reads a block's header before and after whatever it believes of the block.
 type Plan struct {
+	Cleared  []Range
 	Copies   []Copy
 	Connects []Connect
 	Retired  []Range
@@ -32,6 +37,11 @@ func (p *Plan) Execute(words []uint64) { p.stores(words, atomic.StoreUint64) }
 
 // stores are what Execute stores, in order.
 func (p *Plan) stores(words []uint64, store func(at *uint64, w uint64)) {
+	for _, r := range p.Cleared {
+		block := words[r.Offset/8:][:r.Bytes/8]
+		store(&block[0], 0)
+		store(&block[len(block)-1], 0)
+	}
 	for _, c := range p.Copies {
 		place := words[c.Offset/8:][:len(c.Words)]
 		for line := 0; line < len(place); line += lineWords {
@@ -91,36 +101,55 @@ type planner struct {
 	plan  Plan
 	taken []Range
 	uid   uint64          // the last one given before
+	room  int             // keys that a leaf's place has room for beyond its own
+	given Range           // where a leaf goes; no bytes: where memory is free
 	kept  map[uint64]bool // segments that new inner nodes refer to
 	done  []func()        // what the nodes learn when the plan is executed
 }
 
 func newPlanner(a *Arena) *planner {
-	return &planner{arena: a, uid: a.lastUID, kept: map[uint64]bool{}}
+	return &planner{arena: a, uid: a.lastUID, room: a.config.BufferCapacity, kept: map[uint64]bool{}}
 }
 
 // block allocates a block and fills its first and last words.
 func (p *planner) block(kind, count int) (offset uint64, words []uint64, err error) {
 	n := blockWords(kind, count)
+	if kind == kindLeaf {
+		n = blockWords(kind, count+p.room)
+	}
 	if p.arena.lastUID == math.MaxUint64 {
 		return 0, nil, fmt.Errorf("kvindex: write to arena: all %d UIDs are used up: load its pairs into a new arena", p.arena.lastUID)
 	}
-	from, ok := p.arena.memory.allocate(n)
-	if !ok {
-		p.arena.reclaim()
-		from, ok = p.arena.memory.allocate(n)
+	if offset, n, err = p.allocate(n); err != nil {
+		return 0, nil, err
 	}
-	if !ok {
-		return 0, nil, fmt.Errorf("%w: it needs %d bytes in one piece; of %d bytes %d are in use: give it more memory", ErrFull, 8*n,
-			8*len(p.arena.words), 8*p.arena.memory.used)
-	}
-	offset = uint64(from) * 8
-	p.taken = append(p.taken, Range{offset, 8 * n})
 	p.arena.lastUID++
 	h := newHead(kind, count, n, uint32(p.arena.lastUID))
 	words = make([]uint64, n)
 	words[0], words[wordUID], words[n-1] = uint64(h), p.arena.lastUID, h.generation()
 	return offset, words, nil
+}
+
+// allocate finds the place of a block. A leaf that is given one has at most that.
+func (p *planner) allocate(n int) (offset uint64, words int, err error) {
+	memory := &p.arena.memory
+	if p.given.Bytes > 0 {
+		n = min(n, p.given.Bytes/8)
+		memory.used += n
+		return p.given.Offset, n, nil
+	}
+	from, ok := memory.allocate(n)
+	if !ok {
+		p.arena.free()
+		from, ok = memory.allocate(n)
+	}
+	if !ok {
+		return 0, 0, fmt.Errorf("%w: it needs %d bytes in one piece; of %d bytes %d are in use: give it more memory", ErrFull, 8*n,
+			8*len(p.arena.words), 8*memory.used)
+	}
+	offset = uint64(from) * 8
+	p.taken = append(p.taken, Range{offset, 8 * n})
+	return offset, n, nil
 }
 
 // finish adds the check and records the copy.

@@ -1,6 +1,8 @@
 package kvindex
 
 import (
+	"math/rand/v2"
+	"slices"
 	"sync/atomic"
 	"testing"
 
@@ -220,6 +222,10 @@ func TestLookupOfATornLine(t *testing.T) {
 			}
 		}, Config{})
 		require.NoError(t, err)
+		for k := range uint64(1024) { // so that leaves have room for new keys
+			_, _, err := a.Put(k*1000, 1000)
+			require.NoError(t, err)
+		}
 		for k := range 17 + seed { // so that places are free in front
 			_, _, err := a.Put(k*1000, 1000)
 			require.NoError(t, err)
@@ -244,33 +250,146 @@ func TestLookupOfATornLine(t *testing.T) {
 	require.NotZero(t, torn)
 }
 
+// before is memory with something to do before a word is read for the first time.
+type before struct {
+	words
+	offset uint64
+	do     func()
+}
+
+func (m *before) Load64(offset uint64) (uint64, error) {
+	if offset == m.offset && m.do != nil {
+		do := m.do
+		m.do = nil
+		do()
+	}
+	return m.words.Load64(offset)
+}
+
+// TestFollowersLearnWhatIsFree has a lookup in memory that follows an arena. It is on the way from a segment to a leaf when both
+// are replaced. Another leaf is in the leaf's place then, and nothing in the segment's: but the plan before has cleared that.
+func TestFollowersLearnWhatIsFree(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	met := 0
+	for met < 1 {
+		a, err := NewArena(make([]uint64, 1<<13), Config{LeafEpsilon: 1, InnerEpsilon: 1, LeafCapacity: 4, NodeSegments: 2, BufferCapacity: 3})
+		require.NoError(t, err)
+		follower := append(words{}, a.words...)
+		a.Follow(func(p Plan) { p.Execute(follower) })
+		for k := range uint64(60) {
+			_, _, err := a.Put(k, k+1000)
+			require.NoError(t, err)
+		}
+		require.NoError(t, a.Flush())
+		seg, _, i := bottom(a.root.Load(), 30)
+		leaf := seg.leaves[i].load().at
+		uid := a.words[seg.at/8+wordUID]
+		slot := childSlot(seg.at, len(seg.pivots), i) / 8
+		reused := func() bool { // the leaf's place, and not the segment's, whose slot still leads there
+			free := slices.ContainsFunc(a.memory.free, func(f extent) bool { return int(seg.at/8) >= f.from && int(seg.at/8) < f.from+f.words })
+			return free && a.words[slot] == leaf && a.words[seg.at/8+wordUID] == uid && slices.Contains(leaves(a.root.Load()), leaf) &&
+				locate(a.root.Load(), 30, nil).leaf.at != leaf
+		}
+		v, ok, err := Lookup(&before{follower, leaf, func() {
+			for range 300 {
+				if k := random.Uint64N(60); k == 30 {
+					continue
+				} else if random.IntN(2) == 0 {
+					_, _, err = a.Delete(k)
+				} else {
+					_, _, err = a.Put(k, k+2000)
+				}
+				require.NoError(t, err)
+				if reused() {
+					met++
+					return
+				}
+			}
+		}}, 30)
+		if err != nil {
+			require.ErrorIs(t, err, ErrMoved)
+			continue
+		}
+		require.True(t, ok && v == 1030, "%d, %v", v, ok)
+	}
+}
+
+// TestOpenedArenaClearsWhatWasRetired has blocks that waited for a reader when their owner ended. Whoever opens the arena clears
+// them before it writes anywhere.
+func TestOpenedArenaClearsWhatWasRetired(t *testing.T) {
+	w, _ := hostileArena(t)
+	old, err := OpenArena(w)
+	require.NoError(t, err)
+	old.Reader().epoch.enter() // and does not leave
+	for k := range uint64(20) {
+		_, _, err := old.Put(k, k)
+		require.NoError(t, err)
+	}
+	a, err := OpenArena(w)
+	require.NoError(t, err)
+	require.NotEmpty(t, a.stale())
+	a.Follow(func(p Plan) {
+		require.NotEmpty(t, p.Cleared)
+		a.follow = nil
+	})
+	for k := uint64(200); a.follow != nil; k++ {
+		_, _, err := a.Put(k, k)
+		require.NoError(t, err)
+	}
+	a.freed = nil
+	require.Empty(t, a.stale())
+	require.NoError(t, a.Verify())
+}
+
+// leaves are the places of all leaves below a node.
+func leaves(n *inner[uint64]) (at []uint64) {
+	n.walkSlots(func(s, _ *slot[uint64]) { at = append(at, s.load().at) })
+	return at
+}
+
 // TestKilledWhileWriting has an owner that ends before each store of a plan, and before each store of a buffered write: what is
-// left opens, and has what was acknowledged.
+// left opens, and has what was acknowledged. So it is when the arena is full.
 func TestKilledWhileWriting(t *testing.T) {
 	for _, cfg := range []Config{{LeafEpsilon: 1, InnerEpsilon: 1, LeafCapacity: 4, NodeSegments: 2, BufferCapacity: 3}, {}} {
-		a, err := NewArena(make([]uint64, 1<<12), cfg)
+		a, err := NewArena(make([]uint64, 3<<8), cfg)
 		require.NoError(t, err)
 		before := append([]uint64{}, a.words...)
 		var plans []Plan
 		a.Follow(func(p Plan) { plans = append(plans, p) })
-		opens := 0
-		for k := range uint64(35) {
-			plans = plans[:0]
-			_, _, err := a.Put(k*7%35, k)
-			require.NoError(t, err)
+		opens, moved := 0, 0
+		replay := func(what string, k uint64) {
 			for _, p := range plans {
 				p.stores(before, func(at *uint64, w uint64) {
 					opened, err := OpenArena(append([]uint64{}, before...))
-					require.NoError(t, err, "put %d", k)
+					require.NoError(t, err, "%s %d", what, k)
 					require.NoError(t, opened.Verify())
-					opens++
+					if opens++; opened.spare.taken {
+						moved++
+						_, _, err = opened.Delete(opened.spare.key)
+						require.NoError(t, err)
+						require.NoError(t, opened.vacate())
+						require.NoError(t, opened.Verify())
+					}
 					*at = w
 				})
 			}
+			plans = plans[:0]
 			for i := range before { // what was written to buffers
 				atomic.StoreUint64(&before[i], a.words[i])
 			}
 		}
+		n := uint64(0)
+		for ; err == nil; n++ {
+			_, _, err = a.Put(n*7919%1009, n)
+			replay("put", n)
+		}
+		require.ErrorIs(t, err, ErrFull)
+		for k := range n {
+			_, _, err := a.Delete(k * 7919 % 1009)
+			require.NoError(t, err)
+			replay("delete", k)
+		}
 		require.NotZero(t, opens)
+		require.NotZero(t, moved)
 	}
 }

@@ -62,7 +62,9 @@ var whole = bounds{0, math.MaxUint64}
 
 type verifier[V any] struct {
 	config  Config
+	room    int // keys that a leaf may have beyond the capacity
 	version func() uint64
+	visit   func(l *leaf[V], b bounds) // may be nil
 }
 
 func mismatch(at, format string, args ...any) error {
@@ -211,7 +213,7 @@ func (v verifier[V]) leaf(l *leaf[V], b bounds, at string) error {
 		return mismatch(at, "no leaf")
 	}
 	n := len(l.keys)
-	if n > v.config.LeafCapacity || n != len(l.values) {
+	if n > v.config.LeafCapacity+v.room || n != len(l.values) {
 		return mismatch(at, "%d keys, %d values, capacity %d", n, len(l.values), v.config.LeafCapacity)
 	}
 	if err := verifyKeys(l.keys, &l.model, v.config.leafTrainer(), at); err != nil {
@@ -225,6 +227,9 @@ func (v verifier[V]) leaf(l *leaf[V], b bounds, at string) error {
 	}
 	if now := v.version(); l.since > now {
 		return mismatch(at, "version %d, the index is at %d", l.since, now)
+	}
+	if v.visit != nil {
+		v.visit(l, b)
 	}
 	return v.buffer(l.buf.Load(), b, at)
 }
