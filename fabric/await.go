@@ -7,7 +7,7 @@ import "context"
 // The queue was made with [WaitFD].
 func (cq *CQ) Await(ctx context.Context) error {
 	cq.waits.Use()
-	if cq.wait != WaitFD {
+	if cq.wait != WaitFD || cq.set != nil {
 		return invalid("await a completion of a queue with wait object %d, not %d", cq.wait, WaitFD)
 	}
 	_, err := cq.events.wait(ctx, cq.look, func() bool { return cTryWaitCQ(cq.ptr) })

@@ -2,6 +2,7 @@ package fabric
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync/atomic"
 	"syscall"
@@ -20,6 +21,8 @@ type CQ struct {
 	raw    unsafe.Pointer // struct fid_cq *
 	wait   WaitObject
 	events *waiter    // of WaitFD
+	set    *WaitSet   // whose waiter events is, if not nil
+	fd     int        // of a set
 	solo   solo.Guard // of a domain with ThreadCompletion
 	waits  solo.Guard // Wait and Await
 }
@@ -41,7 +44,8 @@ type CQConfig struct {
 	Depth  int  // how many completions must fit; 0 is the provider's choice
 	Tagged bool // completions have tags
 	Wait   WaitObject
-	Vector int // which one the queue interrupts by, where there are several
+	Vector int      // which one the queue interrupts by, where there are several
+	Set    *WaitSet // waits for the queue, with others; needs WaitFD
 }
 
 // OpenCQ makes a completion queue.
@@ -59,10 +63,12 @@ func (d *Domain) OpenCQ(cfg CQConfig) (*CQ, error) {
 		return nil, invalid("open completion queue: Depth %d is negative", cfg.Depth)
 	case cfg.Wait != WaitNone && cfg.Wait != WaitUnspec && cfg.Wait != WaitFD:
 		return nil, invalid("open completion queue: unknown wait object %d", cfg.Wait)
+	case cfg.Set != nil && cfg.Wait != WaitFD:
+		return nil, invalid("open completion queue: a wait set needs WaitFD")
 	case cfg.Vector < 0:
 		return nil, invalid("open completion queue: Vector %d is negative", cfg.Vector)
 	}
-	cq := &CQ{domain: d, wait: cfg.Wait}
+	cq := &CQ{domain: d, wait: cfg.Wait, set: cfg.Set}
 	var fd int
 	var err error
 	if cq.ptr, fd, err = cOpenCQ(d.ptr, cfg); err != nil {
@@ -70,11 +76,15 @@ func (d *Domain) OpenCQ(cfg CQConfig) (*CQ, error) {
 			d.told.Provider, d.explain(err, 0))
 	}
 	cq.raw = cRawCQ(cq.ptr)
-	if cfg.Wait == WaitFD {
+	switch {
+	case cfg.Set != nil:
+		cq.events, cq.fd = cfg.Set.waiter, fd
+		err = cfg.Set.add(fd, cq)
+	case cfg.Wait == WaitFD:
 		cq.events, err = newWaiter(fd, &cq.life)
 	}
 	if err == nil {
-		err = cq.life.Init("completion queue", &d.life, cq.close)
+		err = cq.life.Init("completion queue", &d.life, cq.close, cfg.Set.lifetime())
 	}
 	if err != nil {
 		return nil, closeAfter(err, cq.close)
@@ -83,10 +93,16 @@ func (d *Domain) OpenCQ(cfg CQConfig) (*CQ, error) {
 }
 
 func (cq *CQ) close() error {
+	if cq.set != nil {
+		cq.set.remove(cq.fd, cq) // while the descriptor is the queue's
+	}
 	if err := cCloseCQ(cq.ptr); err != nil {
+		if cq.set != nil {
+			err = errors.Join(err, cq.set.add(cq.fd, cq))
+		}
 		return life.Refused(err)
 	}
-	if cq.events != nil {
+	if cq.events != nil && cq.set == nil {
 		cq.events.close()
 	}
 	return nil
@@ -240,6 +256,9 @@ const waitSlice = 50 * time.Millisecond
 //	ssize_t fi_cq_sreadfrom(struct fid_cq *cq, void *buf, size_t count, fi_addr_t *src_addr, const void *cond, int timeout)
 func (cq *CQ) Wait(ctx context.Context, completions []Completion) (int, error) {
 	cq.waits.Use()
+	if cq.set != nil {
+		return 0, invalid("wait for completions: the queue is one of a wait set, which waits for it")
+	}
 	if cq.wait == WaitNone || len(completions) == 0 {
 		return 0, invalid("wait for %d completions: it needs room for one, and a queue that was opened with CQConfig.Wait (this has %d)",
 			len(completions), cq.wait)

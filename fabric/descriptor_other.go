@@ -9,7 +9,13 @@ type descriptor struct{ file *os.File }
 
 func newDescriptor(int) (descriptor, error) { return descriptor{}, errNone }
 
+func newDescriptors() (descriptor, error) { return descriptor{}, errNone }
+
 func (d *descriptor) close() {}
+
+func (d *descriptor) add(int) error { return errNone }
+
+func (d *descriptor) remove(int) {}
 
 func (d *descriptor) listen() error { return errNone }
 

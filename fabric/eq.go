@@ -21,6 +21,8 @@ type EQ struct {
 	raw    unsafe.Pointer // struct fid_eq *
 	wait   WaitObject
 	events *waiter // of WaitFD
+	set    *WaitSet
+	fd     int // of a set
 	waits  solo.Guard
 
 	mu    sync.Mutex
@@ -35,6 +37,7 @@ type EQ struct {
 type EQConfig struct {
 	Depth int // how many events must fit; 0 is the provider's choice
 	Wait  WaitObject
+	Set   *WaitSet // waits for the queue, with others; needs WaitFD
 }
 
 // OpenEQ makes an event queue.
@@ -50,18 +53,25 @@ func (f *Fabric) OpenEQ(cfg EQConfig) (*EQ, error) {
 	if cfg.Depth < 0 || cfg.Wait != WaitNone && cfg.Wait != WaitUnspec && cfg.Wait != WaitFD {
 		return nil, invalid("open event queue: Depth %d is negative, or wait object %d unknown", cfg.Depth, cfg.Wait)
 	}
-	eq := &EQ{fabric: f, wait: cfg.Wait, known: map[unsafe.Pointer]any{}, begun: map[*AV]int{}, late: map[unsafe.Pointer]int{}}
+	if cfg.Set != nil && cfg.Wait != WaitFD {
+		return nil, invalid("open event queue: a wait set needs WaitFD")
+	}
+	eq := &EQ{fabric: f, wait: cfg.Wait, set: cfg.Set, known: map[unsafe.Pointer]any{}, begun: map[*AV]int{}, late: map[unsafe.Pointer]int{}}
 	var fd int
 	var err error
 	if eq.ptr, fd, err = cOpenEQ(f.ptr, cfg); err != nil {
 		return nil, fmt.Errorf("open event queue of %s: %w", f.Name(), err)
 	}
 	eq.raw = cRawEQ(eq.ptr)
-	if cfg.Wait == WaitFD {
+	switch {
+	case cfg.Set != nil:
+		eq.fd = fd
+		err = cfg.Set.add(fd, nil)
+	case cfg.Wait == WaitFD:
 		eq.events, err = newWaiter(fd, &eq.life)
 	}
 	if err == nil {
-		err = eq.life.Init("event queue", &f.life, eq.close)
+		err = eq.life.Init("event queue", &f.life, eq.close, cfg.Set.lifetime())
 	}
 	if err != nil {
 		return nil, closeAfter(err, eq.close)
@@ -70,7 +80,13 @@ func (f *Fabric) OpenEQ(cfg EQConfig) (*EQ, error) {
 }
 
 func (eq *EQ) close() error {
+	if eq.set != nil {
+		eq.set.remove(eq.fd, nil) // while the descriptor is the queue's
+	}
 	if err := cCloseEQ(eq.ptr); err != nil {
+		if eq.set != nil {
+			err = errors.Join(err, eq.set.add(eq.fd, nil))
+		}
 		return life.Refused(err)
 	}
 	if eq.events != nil {
@@ -213,7 +229,12 @@ type rawEvent struct {
 //	ssize_t fi_eq_readerr(struct fid_eq *eq, struct fi_eq_err_entry *buf, uint64_t flags)
 //	const char *fi_eq_strerror(struct fid_eq *eq, int prov_errno, const void *err_data, char *buf, size_t len)
 func (eq *EQ) Read() (*Event, error) {
-	return eq.take(func(e *rawEvent) error { return cReadEQ(eq.ptr, e) })
+	return eq.take(func(e *rawEvent) error {
+		if eq.set != nil {
+			cTryWaitEQ(eq.ptr) // ends what says that there is something: this looks whether there is
+		}
+		return cReadEQ(eq.ptr, e)
+	})
 }
 
 // take is guarded by itself, since Close must not wait for a Wait.
@@ -272,6 +293,9 @@ func (eq *EQ) export(raw *rawEvent) (*Event, error) {
 //	ssize_t fi_eq_sread(struct fid_eq *eq, uint32_t *event, void *buf, size_t len, int timeout, uint64_t flags)
 func (eq *EQ) Wait(ctx context.Context) (*Event, error) {
 	eq.waits.Use()
+	if eq.set != nil {
+		return nil, invalid("wait on event queue: it is one of a wait set, which waits for it")
+	}
 	switch eq.wait {
 	case WaitNone:
 		return nil, invalid("wait on event queue: it was opened without EQConfig.Wait")

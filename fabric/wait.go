@@ -28,7 +28,11 @@ func newWaiter(fd int, of *life.Object) (*waiter, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := &waiter{descriptor: d, of: of}
+	return waiterOn(d, of)
+}
+
+func waiterOn(d descriptor, of *life.Object) (w *waiter, err error) {
+	w = &waiter{descriptor: d, of: of}
 	w.conn, err = d.file.SyscallConn()
 	return w, err
 }
@@ -106,11 +110,14 @@ func (w *waiter) listen(sleep func() bool) (listening bool, err error) {
 		return false, nil // take says so
 	}
 	defer w.of.Exit()
-	if !sleep() || w.descriptor.readable() {
+	if !sleep() {
 		return false, nil
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if w.descriptor.readable() {
+		return false, nil
+	}
 	err = w.descriptor.listen()
 	w.listening.Store(err == nil)
 	return err == nil, err

@@ -48,7 +48,12 @@ type Config struct {
 	// DrainTimeout is how long the completions of a lost peer's operations are waited for, and how long a farewell may take;
 	// 0 is 1 s.
 	DrainTimeout time.Duration
+
+	datagrams bool // tests let tcp stand in for EFA, over libfabric's layer of reliable datagrams
 }
+
+// connected tells whether peers have connections of their own, which tcp alone has.
+func (cfg *Config) connected() bool { return cfg.Provider == "tcp" && !cfg.datagrams }
 
 const (
 	maxDepth      = 1 << 15

@@ -70,18 +70,18 @@ func (r railEffects) Open(id rail.PeerID, to address) (half, error) {
 			"Config.CompletionDepth, or lower WriteDepth or Immediates: %w", r.name, need, r.cfg.CompletionDepth,
 			fabric.ErrQueueFull)
 	}
-	endpoint, err := r.meet(to)
-	if err != nil {
-		return half{}, err
-	}
-	c := &conn{id: id, peer: to, remote: endpoint, offered: uint64(r.cfg.Immediates), told: uint64(r.cfg.Immediates),
+	c := &conn{id: id, peer: to, offered: uint64(r.cfg.Immediates), told: uint64(r.cfg.Immediates),
 		messagesTold: messageWindow}
 	rand.Read(c.secret[:])
+	if err := r.transport.hold(c); err != nil {
+		return half{}, err
+	}
 	if !r.seat(c) {
-		r.part(endpoint)
 		return half{}, fmt.Errorf("%s: no room for another peer: a rail has %d: %w", r.name, maxSlots, fabric.ErrQueueFull)
 	}
-	endpoint.users++
+	if c.remote != nil {
+		c.remote.users++
+	}
 	r.room -= r.cfg.perPeer()
 	return half{tag: c.tag, secret: c.secret, immediates: uint32(r.cfg.Immediates), messages: messageWindow, message: uint32(r.caps.MaxSend), process: r.process}, nil
 }
@@ -119,6 +119,9 @@ func (r *Rail) tagged(t tag) *conn {
 // Connect implements [handshake.Effects].
 func (r railEffects) Connect(id rail.PeerID, _ address, other half) error {
 	c := r.peers[id]
+	if err := r.transport.bind(c); err != nil {
+		return err
+	}
 	c.theirs, c.theirSecret, c.longest = other.tag, other.secret, min(int(other.message), r.caps.MaxSend)
 	c.granted, c.window = uint64(other.immediates), uint64(other.immediates)
 	c.mayMessage, c.messageWindow = uint64(other.messages), uint64(other.messages)
@@ -131,9 +134,12 @@ func (r railEffects) Send(to address, message []byte) (bool, error) {
 	if to.provider != r.self.provider {
 		return false, r.otherProvider(to)
 	}
-	endpoint, err := r.meet(to)
+	endpoint, err := r.transport.meet(to)
 	if err != nil {
 		return false, err
+	}
+	if endpoint == nil {
+		return r.transport.later(to, message), nil
 	}
 	defer r.part(endpoint)
 	i, b, ok := r.mailbox.buffer(endpoint)
@@ -152,6 +158,7 @@ func (r *Rail) otherProvider(to address) error {
 func (r railEffects) Up(id rail.PeerID, _ address, incarnation rail.Incarnation) {
 	c := r.peers[id]
 	c.state = connUp
+	r.transport.calls(c.peer, false)
 	if r.traits.source {
 		r.bySource[c.remote.addr] = c
 	}
@@ -170,6 +177,9 @@ func (r railEffects) Abandon(id rail.PeerID) {
 // Down implements [handshake.Effects].
 func (r railEffects) Down(id rail.PeerID, cause error) {
 	c := r.peers[id]
+	if c != nil {
+		r.transport.calls(c.peer, false)
+	}
 	if c == nil { // it could not be given another half
 		r.outbox.Emit(rail.Event{Kind: rail.PeerLost, Peer: id, Err: cause})
 		r.outbox.Emit(rail.Event{Kind: rail.PeerDown, Peer: id, Err: cause})

@@ -50,8 +50,18 @@ func (r *Rail) reap() (next time.Time) {
 		c := r.dying[i]
 		expired := !r.now.Before(c.deadline)
 		switch {
-		case c.state == connDraining && (c.flying == 0 || expired):
-			r.flush(c)
+		case c.state == connDraining && c.flying > 0:
+			if !expired && !(c.silent && c.remote.link != nil) {
+				break
+			}
+			if !r.transport.recall(c) {
+				r.reportLost(c) // and the operations stay out
+				next = liveness.Earlier(next, r.now.Add(r.cfg.DrainTimeout))
+				continue
+			}
+			c.silent = true
+			fallthrough
+		case c.state == connDraining:
 			r.reportLost(c)
 			c.state, c.deadline = connLeaving, r.now.Add(r.cfg.DrainTimeout)
 			fallthrough
@@ -112,11 +122,17 @@ func (r *Rail) bury(c *conn) {
 	r.conns[c.tag.slot()] = nil
 	r.freeSlots = append(r.freeSlots, c.tag.slot())
 	r.room += r.cfg.perPeer()
-	if r.bySource[c.remote.addr] == c {
+	if c.remote != nil && r.bySource[c.remote.addr] == c {
 		delete(r.bySource, c.remote.addr)
 	}
-	c.remote.users--
-	r.part(c.remote)
+	if c.remote != nil {
+		c.remote.users--
+		if c.remote.link != nil && c.remote.users == 0 {
+			r.transport.part(c.remote)
+		} else {
+			r.part(c.remote)
+		}
+	}
 	if r.peers[c.id] == c {
 		delete(r.peers, c.id)
 	}
@@ -150,6 +166,7 @@ func (r *Rail) Disconnect(now time.Time, peer rail.PeerID) {
 	cause := fmt.Errorf("this end gave up the connection: %w", net.ErrClosed)
 	if c.state == connConnecting {
 		r.handshake.Forget(peer)
+		r.transport.calls(c.peer, false)
 		c.report = true
 		r.giveUp(c, cause, 0)
 		return
@@ -162,6 +179,9 @@ func (r *Rail) Disconnect(now time.Time, peer rail.PeerID) {
 func (r *Rail) cutOff() {
 	if r.handshake == nil {
 		return // it was never open
+	}
+	if len(r.queues) == 0 {
+		return
 	}
 	var unheard [maxPolled]rail.Event
 	r.begin(r.now, unheard[:])

@@ -21,7 +21,20 @@ func (r *Rail) Control(peer rail.PeerID, kind byte, value uint64, genuine bool) 
 const SecretOffset = 32
 
 // Arrived gives the rail a message as if it had just come.
-func (r *Rail) Arrived(message []byte) { r.controlled(message) }
+func (r *Rail) Arrived(from rail.PeerID, message []byte) {
+	for _, q := range r.queues {
+		if q.isOf(r.peers[from]) {
+			r.controlled(q, message)
+			return
+		}
+	}
+}
+
+// Datagrams is the config of a rail over libfabric's reliable datagrams.
+func Datagrams(cfg Config) Config {
+	cfg.datagrams = true
+	return cfg
+}
 
 // SendTo sends anything to a rail, which need not know this one. It returns false while there is no room.
 func (r *Rail) SendTo(to, message []byte) (bool, error) {
@@ -46,7 +59,7 @@ func (r *Rail) AddressOver(provider string) []byte {
 }
 
 // SleepWithoutDescriptor makes the rail sleep as one does whose provider has no descriptor.
-func (r *Rail) SleepWithoutDescriptor() { r.sleep.cq = nil }
+func (r *Rail) SleepWithoutDescriptor() { r.sleeping.on = nil }
 
 // Exhaust takes all buffers for messages, and gives them back.
 func (r *Rail) Exhaust() (release func()) {

@@ -84,7 +84,7 @@ func TestGuessedSecrets(t *testing.T) {
 	for range guesses {
 		binary.NativeEndian.PutUint64(forged[fabricrail.SecretOffset:], random.Uint64())
 		binary.NativeEndian.PutUint64(forged[fabricrail.SecretOffset+8:], random.Uint64())
-		b.fabric().Arrived(forged)
+		b.fabric().Arrived(toA, forged)
 	}
 	require.Equal(t, ignored+guesses, b.fabric().Ignored())
 	require.Equal(t, free, b.fabric().FreeSends())

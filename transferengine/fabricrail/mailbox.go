@@ -2,7 +2,6 @@ package fabricrail
 
 import (
 	"errors"
-	"fmt"
 
 	"github.com/weftrdma/weft/fabric"
 	"github.com/weftrdma/weft/internal/mem"
@@ -22,7 +21,7 @@ const (
 
 // mailbox is the buffers of messages: receives, then sends.
 type mailbox struct {
-	ep     *fabric.Endpoint
+	ep     *fabric.Endpoint // that receives
 	memory *mem.Buffer
 	mr     *fabric.MR
 	free   []uint32 // sends
@@ -36,16 +35,8 @@ type send struct {
 	conn       *conn // whose farewell it is
 }
 
-// remote is an endpoint in the address vector.
-type remote struct {
-	addr  fabric.Addr
-	name  string
-	users int // connections
-	sends int // messages on their way
-}
-
 func (m *mailbox) open(r *Rail) (err error) {
-	m.ep = r.ep
+	m.ep = r.transport.receiver()
 	if m.memory, err = mem.Map((messageRecvs + messageSends) * messageSize); err != nil {
 		return err
 	}
@@ -87,7 +78,11 @@ func (m *mailbox) buffer(to *remote) (i uint32, b []byte, ok bool) {
 // post sends n bytes of the buffer that was just returned. False is back-pressure.
 func (m *mailbox) post(i uint32, n int, to *remote, c *conn) (sent bool, err error) {
 	s := &m.sends[i]
-	_, err = m.ep.Send([]fabric.Op{{ID: newWorkID(workSend, s.generation, i), Peer: to.addr, NumSeg: 1}},
+	op := fabric.Op{ID: newWorkID(workSend, s.generation, i), Peer: to.addr, NumSeg: 1}
+	if c != nil && to.link != nil {
+		op.Flags = fabric.FlagDeliveryComplete // for the link may be closed once it was heard
+	}
+	_, err = to.ep.Send([]fabric.Op{op},
 		[]fabric.Seg{m.mr.Seg(uint64(messageRecvs+i)*messageSize, uint64(n))})
 	if errors.Is(err, fabric.ErrQueueFull) {
 		return false, nil
@@ -126,25 +121,25 @@ func (m *mailbox) close() error {
 	return nil
 }
 
-// meet puts an endpoint into the address vector, if it is not there.
-func (r *Rail) meet(a address) (*remote, error) {
-	if to := r.remotes[a.name]; to != nil {
-		return to, nil
+// forget frees the buffers of what was on its way to a remote, which is closed.
+func (m *mailbox) forget(to *remote) {
+	for i := range m.sends {
+		s := m.sends[i]
+		if s.to != to {
+			continue
+		}
+		if s.conn != nil {
+			s.conn.byesSent++
+		}
+		m.sends[i] = send{generation: s.generation + 1}
+		m.free = append(m.free, uint32(i))
+		to.sends--
 	}
-	addrs, err := r.av.Insert([]byte(a.name))
-	if err != nil {
-		return nil, fmt.Errorf("insert %v: %w", a, err)
-	}
-	to := &remote{addr: addrs[0], name: a.name}
-	r.remotes[a.name] = to
-	return to, nil
 }
 
-// part takes an endpoint out of the address vector that nobody uses any more.
+// part gives back a remote that nobody uses any more.
 func (r *Rail) part(to *remote) {
-	if to.users > 0 || to.sends > 0 || r.remotes[to.name] != to {
-		return
+	if to != nil && to.link == nil && to.users == 0 && to.sends == 0 {
+		r.transport.part(to)
 	}
-	delete(r.remotes, to.name)
-	_ = r.av.Remove(to.addr) // one that stays takes a place there and does no harm
 }

@@ -74,7 +74,7 @@ func (r *Rail) payGrants() {
 }
 
 // messageSent takes the completion of a message.
-func (r *Rail) messageSent(id workID, x *fabric.Completion) {
+func (r *Rail) messageSent(q *queue, id workID, x *fabric.Completion) {
 	s, ok := r.mailbox.sent(id)
 	if !ok {
 		return
@@ -83,7 +83,7 @@ func (r *Rail) messageSent(id workID, x *fabric.Completion) {
 		c.byesSent++
 	}
 	if x.Failed() {
-		cause := reasonOf(r.cq.Err(x))
+		cause := reasonOf(q.cq.Err(x))
 		for _, c := range r.conns {
 			if c != nil && c.remote == s.to && c.state != connConnecting {
 				r.lost(c, fmt.Errorf("%w: a message was not taken: %w", rail.ErrPeerGone, cause))
@@ -94,16 +94,16 @@ func (r *Rail) messageSent(id workID, x *fabric.Completion) {
 }
 
 // message takes a message that arrived.
-func (r *Rail) message(id workID, x *fabric.Completion) {
+func (r *Rail) message(q *queue, id workID, x *fabric.Completion) {
 	i := id.place()
 	if i >= messageRecvs {
 		return
 	}
 	if !x.Failed() && x.Length > 0 {
 		if m := r.mailbox.received(i, x.Length); m[0] == wire.Hello[0] {
-			r.handshake.Handle(r.now, m, nil)
+			r.handshake.Handle(r.now, m, q.genuine())
 		} else {
-			r.controlled(m)
+			r.controlled(q, m)
 		}
 	}
 	if err := r.mailbox.receive(i); err != nil {
@@ -111,12 +111,20 @@ func (r *Rail) message(id workID, x *fabric.Completion) {
 	}
 }
 
+// genuine tells of what comes on a link whether it can be from an address. Refusals name none.
+func (q *queue) genuine() func(from address) bool {
+	if q.of == nil {
+		return nil
+	}
+	return func(from address) bool { return from == (address{}) || from.link() == q.of.link.key }
+}
+
 // controlled takes a control message. One that is not from the other end of a connection is counted, changes nothing and gets no
 // answer: it is of a connection that is gone, or made up.
-func (r *Rail) controlled(message []byte) {
+func (r *Rail) controlled(q *queue, message []byte) {
 	m, ok, err := parseControl(message)
 	c := r.tagged(m.tag)
-	if c == nil || !c.secret.is(&m.secret) {
+	if c == nil || !c.secret.is(&m.secret) || !q.isOf(c) {
 		r.ignored.Add(1)
 		return
 	}

@@ -128,9 +128,9 @@ func (r *Rail) postRun(c *conn, ops []rail.Op) (accepted int, err error) {
 	if isAtomic(ops[0].Kind) {
 		return r.postAtomic(c, &ops[0])
 	}
-	post := r.ep.Write
+	post := c.remote.ep.Write
 	if ops[0].Kind == rail.Read {
-		post = r.ep.Read
+		post = c.remote.ep.Read
 	}
 	for i := range ops {
 		r.ops[i].ID = r.operations.id(r.operations.add(c, ops[i].Token))
@@ -206,10 +206,10 @@ func (r *Rail) postAtomic(c *conn, o *rail.Op) (accepted int, err error) {
 	result := fabric.Seg{Addr: o.LocalAddr, Length: 8, LKey: uint32(o.LocalKey)}
 	first, second := seg, seg
 	first.Length, second.Length, second.Addr = 8, 8, seg.Addr+8
-	segs, post := []fabric.Seg{first, result}, r.ep.FetchAtomic
+	segs, post := []fabric.Seg{first, result}, c.remote.ep.FetchAtomic
 	if o.Kind == rail.CompareSwap {
 		op.Operator = fabric.CompareSwap
-		segs, post = []fabric.Seg{first, second, result}, r.ep.CompareAtomic
+		segs, post = []fabric.Seg{first, second, result}, c.remote.ep.CompareAtomic
 	}
 	accepted, err = post([]fabric.AtomicOp{op}, segs)
 	if accepted == 0 {

@@ -46,9 +46,19 @@ type traits struct {
 	atomics   bool // it has atomic operations
 }
 
+// hints are what the rail asks for: connections over tcp, and reliable datagrams otherwise.
+func (r *Rail) hints() fabric.Hints {
+	h := fabric.Hints{Provider: r.cfg.Provider, Node: r.cfg.Node, Service: r.cfg.Service, Domain: r.cfg.Domain,
+		Caps: fabric.CapMsg | fabric.CapRMA}
+	if r.cfg.connected() {
+		h.Type, h.RxContexts = fabric.Msg, fabric.SharedTxContexts
+	}
+	return h
+}
+
 // choose asks for what the provider offers, and says in caps and traits what that is.
 func (r *Rail) choose() (*fabric.Info, error) {
-	hints := fabric.Hints{Provider: r.cfg.Provider, Node: r.cfg.Node, Service: r.cfg.Service, Domain: r.cfg.Domain}
+	hints := r.hints()
 	const needed = fabric.CapMsg | fabric.CapRMA
 	var infos []*fabric.Info
 	var err error

@@ -29,17 +29,15 @@ type Rail struct {
 	self    address
 	process process.ID // this one
 
-	fabric *fabric.Fabric
-	domain *fabric.Domain
-	av     *fabric.AV
-	cq     *fabric.CQ
-	ep     *fabric.Endpoint
+	fabric    *fabric.Fabric
+	domain    *fabric.Domain
+	transport transport
+	queues    []*queue
 
 	handshake  *handshake.Machine[address, half]
 	mailbox    mailbox
 	operations operations
-	remotes    map[string]*remote // endpoints in the address vector, by name
-	conns      []*conn            // by slot; nil where free
+	conns      []*conn // by slot; nil where free
 	freeSlots  []uint32
 	tags       []tag                 // by slot, of its last connection
 	peers      map[rail.PeerID]*conn // each peer's current connection
@@ -56,14 +54,15 @@ type Rail struct {
 	outbox      outbox.Outbox
 	vigil       liveness.Vigil
 	completions [64]fabric.Completion
-	at, end     int  // of these, the next that is to be taken, and how many there are
-	emptied     bool // the queue was empty after these
+	at, end     int    // of these, the next that is to be taken, and how many there are
+	from        *queue // that they are of
+	next        int    // the queue to look at next
 	ops         []fabric.Op
 	segs        []fabric.Seg
 
-	sleep   sleeper
-	failed  error         // of the last look at the queue
-	ignored atomic.Uint64 // messages and immediates that are of no connection
+	sleeping sleeper
+	failed   error         // of the last look at the queue
+	ignored  atomic.Uint64 // messages and immediates that are of no connection
 
 }
 
@@ -78,10 +77,15 @@ func (cfg Config) Open(incarnation rail.Incarnation) (rail.Rail, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
-	r := &Rail{cfg: cfg, name: "fabric:" + cfg.Provider, remotes: make(map[string]*remote),
+	r := &Rail{cfg: cfg, name: "fabric:" + cfg.Provider,
 		peers: make(map[rail.PeerID]*conn), bySource: make(map[fabric.Addr]*conn),
 		ops: make([]fabric.Op, 0, maxPosted), segs: make([]fabric.Seg, 0, maxPosted),
 		room: cfg.CompletionDepth - ownCompletions}
+	r.transport = &datagram{r: r}
+	if cfg.connected() {
+		r.transport = &connected{r: r}
+		r.room = maxSlots * cfg.perPeer() // each peer has a queue of its own
+	}
 	err := r.setUp(incarnation)
 	if err == nil {
 		err = r.life.Init("rail "+r.name, nil, r.free)
@@ -99,13 +103,20 @@ func (r *Rail) setUp(incarnation rail.Incarnation) (err error) {
 		return err
 	}
 	r.name = "fabric:" + info.Provider
-	if err := r.openEndpoint(info); err != nil {
+	if r.fabric, err = fabric.OpenFabric(info); err != nil {
 		return err
 	}
-	name, err := r.ep.Name()
+	if r.domain, err = r.fabric.OpenDomain(info); err != nil {
+		return errors.Join(err, r.fabric.Close())
+	}
+	if err = r.memory.Init("memory of "+r.name, nil, r.freeMemory); err != nil {
+		return err
+	}
+	name, err := r.transport.open(info)
 	if err != nil {
 		return err
 	}
+	r.sleeping.open(r.transport.sleep())
 	if len(name) > maxName {
 		return fmt.Errorf("the endpoint's name has %d bytes, more than %d", len(name), maxName)
 	}
@@ -129,39 +140,6 @@ func (r *Rail) setUp(incarnation rail.Incarnation) (err error) {
 	return nil
 }
 
-func (r *Rail) openEndpoint(info *fabric.Info) (err error) {
-	if r.fabric, err = fabric.OpenFabric(info); err != nil {
-		return err
-	}
-	if r.domain, err = r.fabric.OpenDomain(info); err != nil {
-		return errors.Join(err, r.fabric.Close())
-	}
-	if err = r.memory.Init("memory of "+r.name, nil, r.freeMemory); err != nil {
-		return err
-	}
-	if r.av, err = r.domain.OpenAV(fabric.AVConfig{}); err != nil {
-		return err
-	}
-	if err = r.openCQ(); err != nil {
-		return err
-	}
-	r.ep, err = r.domain.OpenEndpoint(info, fabric.EndpointConfig{AV: r.av, TxCQ: r.cq, RxCQ: r.cq})
-	return err
-}
-
-// openCQ makes a queue with a descriptor, where the provider has one.
-func (r *Rail) openCQ() (err error) {
-	cfg := fabric.CQConfig{Depth: r.cfg.CompletionDepth, Wait: fabric.WaitFD}
-	if r.cq, err = r.domain.OpenCQ(cfg); err == nil {
-		r.sleep.open(r.cq)
-		return nil
-	}
-	cfg.Wait = fabric.WaitNone
-	r.cq, err = r.domain.OpenCQ(cfg)
-	r.sleep.open(nil)
-	return err
-}
-
 func random() uint64 {
 	var b [8]byte
 	rand.Read(b[:])
@@ -177,15 +155,18 @@ func (r *Rail) free() error {
 			errs = append(errs, c.Close())
 		}
 	}
-	closeIt(r.ep, r.ep != nil)
+	if r.transport != nil {
+		errs = append(errs, r.transport.cutOff())
+	}
 	for _, c := range r.conns {
 		if c != nil {
 			c.signs.Close()
 		}
 	}
 	errs = append(errs, r.mailbox.close(), r.operations.close())
-	closeIt(r.cq, r.cq != nil)
-	closeIt(r.av, r.av != nil)
+	if r.transport != nil {
+		errs = append(errs, r.transport.close())
+	}
 	errs = append(errs, r.memory.CloseAfterChildren())
 	return errors.Join(errs...)
 }
@@ -212,7 +193,7 @@ func (r *Rail) Arm() (ready bool) {
 	if r.busy() {
 		return true
 	}
-	r.sleep.arm(len(r.peers) > 0)
+	r.sleeping.arm(len(r.peers) > 0)
 	return false
 }
 
@@ -226,11 +207,16 @@ func (r *Rail) Spin(limit time.Duration, call *atomic.Uint64, was uint64) (ready
 	if r.busy() {
 		return true
 	}
-	n, err := r.cq.PollSpinWhile(r.completions[:], limit, call, was)
-	r.took(n)
-	r.failed = err
-	return n > 0 || err != nil
+	for range r.queues {
+		q := r.nextQueue()
+		n, err := q.cq.PollSpinWhile(r.completions[:], limit/time.Duration(len(r.queues)), call, was)
+		if r.took(q, n); n > 0 || err != nil {
+			r.failed = err
+			return true
+		}
+	}
+	return false
 }
 
 // Wait implements [rail.Rail].
-func (r *Rail) Wait(ctx context.Context) error { return r.sleep.wait(ctx) }
+func (r *Rail) Wait(ctx context.Context) error { return r.sleeping.wait(ctx) }

@@ -2,9 +2,8 @@ package fabricrail
 
 import (
 	"context"
+	"sync/atomic"
 	"time"
-
-	"github.com/weftrdma/weft/fabric"
 )
 
 // How often a rail without a descriptor to sleep on is given a turn: with peers, and without.
@@ -13,13 +12,17 @@ const (
 	lookSeldom = 20 * time.Millisecond
 )
 
+// awaiter is a queue, or several, that can be slept on.
+type awaiter interface{ Await(context.Context) error }
+
 // sleeper is what Arm and Wait do: it waits for the queue's descriptor, or where the provider has none, for a while.
 type sleeper struct {
-	cq    *fabric.CQ         // nil without a descriptor
+	on    awaiter            // nil without a descriptor
 	asked chan time.Duration // by Arm: how long to sleep at most
+	woke  atomic.Bool        // since somebody looked at it
 }
 
-func (s *sleeper) open(cq *fabric.CQ) { s.cq, s.asked = cq, make(chan time.Duration, 1) }
+func (s *sleeper) open(on awaiter) { s.on, s.asked = on, make(chan time.Duration, 1) }
 
 // arm asks for a notification.
 func (s *sleeper) arm(peers bool) {
@@ -41,10 +44,11 @@ func (s *sleeper) wait(ctx context.Context) error {
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		case limit := <-s.asked:
-			if s.cq == nil {
+			if s.on == nil {
 				return s.nap(ctx, limit)
 			}
-			if err := s.cq.Await(ctx); err != nil || len(s.asked) == 0 {
+			err := s.on.Await(ctx)
+			if s.woke.Store(true); err != nil || len(s.asked) == 0 {
 				return err
 			}
 		}

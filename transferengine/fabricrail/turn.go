@@ -19,7 +19,12 @@ func (r *Rail) Connect(now time.Time, to []byte, deadline time.Time) (rail.PeerI
 	if err != nil {
 		return 0, err
 	}
-	return r.handshake.Connect(now, a, deadline)
+	r.transport.calls(a, true)
+	id, err := r.handshake.Connect(now, a, deadline)
+	if c := r.peers[id]; err != nil || c == nil || c.state == connUp {
+		r.transport.calls(a, false)
+	}
+	return id, err
 }
 
 // Expect implements [rail.Rail].
@@ -51,7 +56,8 @@ func (r *Rail) Turn(now time.Time, events []rail.Event) (n int, next time.Time) 
 	if watching {
 		r.watch()
 	}
-	next = liveness.Earlier(liveness.Earlier(r.reap(), r.handshake.Next()), r.vigil.Next())
+	next = liveness.Earlier(r.transport.turn(), r.reap())
+	next = liveness.Earlier(liveness.Earlier(next, r.handshake.Next()), r.vigil.Next())
 	if len(r.owed) > 0 {
 		next = liveness.Earlier(next, now.Add(time.Millisecond))
 	}
@@ -78,40 +84,71 @@ func (r *Rail) begin(now time.Time, events []rail.Event) {
 	r.outbox.Begin(events)
 }
 
-// poll takes completions until there are none, the events are full, or it was enough for a turn. It returns true if it
-// stopped before there were none. A look that brought fewer than it might have is the last one: another would cost what it
-// costs to find nothing, and the next turn takes it. Only to be thorough, before peers are judged by what they have sent, poll
-// goes on until a look finds nothing.
+// poll takes completions, of all queues in turns, until there are none, the events are full, or it was enough for a turn. It returns
+// true if it stopped before there were none. A look that brought fewer than it might have is the last one at its queue: another would
+// cost what it costs to find nothing, and the next turn takes it. Only to be thorough, before peers are judged by what they have sent,
+// poll goes on until a look finds nothing.
 func (r *Rail) poll(thorough bool) (more bool) {
-	for polled := 0; polled < maxPolled; polled++ {
-		if r.outbox.Full() {
+	looks := len(r.queues)
+	if looks == 1 && r.at < r.end && r.end < len(r.completions) && !thorough {
+		looks = 0 // the queue was just looked at
+	}
+	for polled := 0; polled < maxPolled; {
+		switch {
+		case r.outbox.Full():
 			return true
-		}
-		if r.at == r.end {
-			if r.emptied && !thorough && r.failed == nil {
-				r.emptied = false
-				return false
-			}
+		case r.at < r.end:
+			r.at++
+			polled++
+			r.completed(r.from, &r.completions[r.at-1])
+		case looks == 0 && r.failed == nil:
+			return false
+		default:
+			q := r.from
 			n, err := 0, r.failed
 			if r.failed = nil; err == nil {
-				n, err = r.cq.Poll(r.completions[:])
+				q = r.nextQueue()
+				n, err = q.cq.Poll(r.completions[:])
 			}
 			if err != nil {
-				r.failAll(fmt.Errorf("%w: %w", rail.ErrPeerGone, err))
-				return false
+				r.queueFailed(q, err)
 			}
-			if r.took(n); n == 0 {
-				return false
+			if r.took(q, n); n == len(r.completions) || thorough && n > 0 {
+				looks = len(r.queues)
+			} else {
+				looks = max(looks-1, 0)
 			}
 		}
-		r.at++
-		r.completed(&r.completions[r.at-1])
 	}
 	return true
 }
 
-// took notes what a look at the queue brought.
-func (r *Rail) took(n int) { r.at, r.end, r.emptied = 0, n, n > 0 && n < len(r.completions) }
+// nextQueue is the one to look at next. There is one.
+func (r *Rail) nextQueue() *queue {
+	r.next++
+	return r.queues[r.next%len(r.queues)]
+}
+
+// took notes what a look at a queue brought.
+func (r *Rail) took(q *queue, n int) {
+	r.at, r.end, r.from = 0, n, q
+	q.drained = n < len(r.completions)
+}
+
+// queueFailed gives up what a queue served that cannot be read any more.
+func (r *Rail) queueFailed(q *queue, err error) {
+	cause := fmt.Errorf("%w: %w", rail.ErrPeerGone, err)
+	for _, c := range r.conns {
+		if c != nil && q.isOf(c) {
+			r.lost(c, cause)
+		}
+	}
+}
+
+// isOf tells whether a connection's completions come to the queue.
+func (q *queue) isOf(c *conn) bool {
+	return q.of == nil || c.remote == q.of || q.of.link.loop && c.peer.link() == q.of.link.key
+}
 
 // failAll gives up every connection, for the endpoint is lost.
 func (r *Rail) failAll(cause error) {
@@ -123,21 +160,21 @@ func (r *Rail) failAll(cause error) {
 }
 
 // completed takes a completion to whom it belongs.
-func (r *Rail) completed(x *fabric.Completion) {
+func (r *Rail) completed(q *queue, x *fabric.Completion) {
 	switch id := workID(x.ID); {
 	case x.ID == 0:
-		r.immediate(x)
+		r.immediate(q, x)
 	case id.kind() == workOperation:
-		r.operated(id, x)
+		r.operated(q, id, x)
 	case id.kind() == workSend:
-		r.messageSent(id, x)
+		r.messageSent(q, id, x)
 	case id.kind() == workRecv:
-		r.message(id, x)
+		r.message(q, id, x)
 	}
 }
 
 // operated takes the completion of an operation.
-func (r *Rail) operated(id workID, x *fabric.Completion) {
+func (r *Rail) operated(q *queue, id workID, x *fabric.Completion) {
 	o := r.operations.find(id)
 	if o == nil {
 		return // given up
@@ -149,10 +186,19 @@ func (r *Rail) operated(id workID, x *fabric.Completion) {
 		r.outbox.Emit(e)
 		return
 	}
-	cause := r.cq.Err(x)
+	if q.of != nil && q.of.link.gone != nil && !q.of.link.up { // it was taken back
+		c.unsure = true
+		e.Err = rail.ErrFlushed
+		r.outbox.Emit(e)
+		return
+	}
+	cause := q.cq.Err(x)
 	if r.refusedBy(cause) {
 		e.Err = fmt.Errorf("%w, or its process is ending: %w", rail.ErrAccess, reasonOf(cause))
 		r.outbox.Emit(e)
+		if q.of != nil {
+			r.lost(c, e.Err) // it costs the connection
+		}
 		return
 	}
 	c.unsure = true
@@ -174,13 +220,16 @@ func reasonOf(err error) error {
 }
 
 // immediate takes an immediate of a peer.
-func (r *Rail) immediate(x *fabric.Completion) {
+func (r *Rail) immediate(q *queue, x *fabric.Completion) {
 	if x.Failed() || x.Flags&fabric.FlagRemoteCQData == 0 {
 		return
 	}
 	c := r.bySource[x.Source]
 	if r.traits.tagged {
 		c = r.tagged(tag(x.Data >> 32))
+	}
+	if c != nil && !q.isOf(c) {
+		c = nil
 	}
 	if c == nil { // of a connection that is gone, or made up
 		r.ignored.Add(1)

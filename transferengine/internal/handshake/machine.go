@@ -163,6 +163,20 @@ func (m *Machine[A, H]) Fail(id rail.PeerID, cause error) {
 	}
 }
 
+// Broken tells that what our half of a peer that is not up went over has broken: another one calls, if somebody waits for it.
+func (m *Machine[A, H]) Broken(now time.Time, id rail.PeerID, cause error) {
+	switch e := m.byID[id]; {
+	case e == nil || e.state != holding:
+	case e.wanted:
+		m.restart(now, e)
+	default:
+		m.drop(e, cause)
+	}
+}
+
+// MayCall tells whether a hello from an address would be taken.
+func (m *Machine[A, H]) MayCall(from A) bool { return m.mayCall(from) }
+
 // Handle takes a message. Genuine tells whether it can come from that address, as far as the transport knows: without this
 // anybody could have a rail send answers to somebody else. It may be nil where the wire has keys.
 func (m *Machine[A, H]) Handle(now time.Time, message []byte, genuine func(from A) bool) {
