@@ -101,9 +101,13 @@ func (d *descriptor) ignore() {
 
 // readable tells whether a descriptor is ready to be read.
 func (d *descriptor) readable() bool {
+	return readable(d.fds...)
+}
+
+func readable(fds ...int) bool {
 	var few [8]unix.PollFd
 	polled := few[:0]
-	for _, fd := range d.fds {
+	for _, fd := range fds {
 		polled = append(polled, unix.PollFd{Fd: int32(fd), Events: unix.POLLIN})
 	}
 	n, err := unix.Poll(polled, 0)

@@ -22,3 +22,5 @@ func (d *descriptor) listen() error { return errNone }
 func (d *descriptor) ignore() {}
 
 func (d *descriptor) readable() bool { return false }
+
+func readable(...int) bool { return false }

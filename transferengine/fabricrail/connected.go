@@ -113,6 +113,8 @@ func (t *connected) receiver() *fabric.Endpoint { return t.srx }
 
 func (t *connected) sleep() awaiter { return t.set }
 
+func (t *connected) ready() bool { return t.eq.Ready() }
+
 // meet returns the link to a rail that is up, or calls the rail if it may.
 func (t *connected) meet(to address) (*remote, error) {
 	if l := t.links[to.link()]; l != nil {
@@ -193,7 +195,7 @@ func (t *connected) later(to address, message []byte) bool {
 // turn takes what happened to links, and closes those that have ended.
 func (t *connected) turn() (next time.Time) {
 	now := t.r.now
-	if t.making > 0 || t.r.sleeping.woke.Swap(false) || now.Sub(t.looked) >= lookAtEvents {
+	if t.making > 0 || t.r.woken || now.Sub(t.looked) >= lookAtEvents {
 		t.looked = now
 		t.look()
 	}

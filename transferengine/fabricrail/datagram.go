@@ -92,6 +92,8 @@ func (d *datagram) recall(*conn) bool { return false }
 
 func (d *datagram) turn() (next time.Time) { return next }
 
+func (d *datagram) ready() bool { return false }
+
 func (d *datagram) cutOff() error {
 	if d.ep == nil {
 		return nil

@@ -48,6 +48,8 @@ type Rail struct {
 	// One turn's.
 	now         time.Time
 	turns       uint64
+	spins       uint64
+	woken       bool    // by the transport, for this turn
 	touched     bool    // since the last turn
 	starved     bool    // Post took less than it could, for this turn had its share
 	owed        []*conn // whose peers are to be granted something
@@ -116,7 +118,7 @@ func (r *Rail) setUp(incarnation rail.Incarnation) (err error) {
 	if err != nil {
 		return err
 	}
-	r.sleeping.open(r.transport.sleep())
+	r.sleeping.open(r.transport)
 	if len(name) > maxName {
 		return fmt.Errorf("the endpoint's name has %d bytes, more than %d", len(name), maxName)
 	}
@@ -199,13 +201,21 @@ func (r *Rail) Arm() (ready bool) {
 
 // busy tells whether a turn has something to do, whatever the queue has.
 func (r *Rail) busy() bool {
-	return r.touched || r.starved || r.outbox.Holding() || r.at < r.end || r.failed != nil
+	return r.touched || r.starved || r.sleeping.woke.Load() || r.outbox.Holding() || r.at < r.end || r.failed != nil
 }
+
+// looksAtTransport is how many looks at the queues, of up to 10 µs each, there are to one at the transport itself.
+const looksAtTransport = 64
 
 // Spin implements [rail.Spinner]: one crossing, however often it looks.
 func (r *Rail) Spin(limit time.Duration, call *atomic.Uint64, was uint64) (ready bool) {
 	if r.busy() {
 		return true
+	}
+	if r.spins++; r.spins%looksAtTransport == 0 || len(r.queues) == 0 {
+		if r.touched = r.transport.ready(); r.touched {
+			return true
+		}
 	}
 	for range r.queues {
 		q := r.nextQueue()

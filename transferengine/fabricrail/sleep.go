@@ -19,10 +19,13 @@ type awaiter interface{ Await(context.Context) error }
 type sleeper struct {
 	on    awaiter            // nil without a descriptor
 	asked chan time.Duration // by Arm: how long to sleep at most
-	woke  atomic.Bool        // since somebody looked at it
+	ready func() bool        // whether the transport itself has something to do
+	woke  atomic.Bool        // for that, and nobody has looked yet
 }
 
-func (s *sleeper) open(on awaiter) { s.on, s.asked = on, make(chan time.Duration, 1) }
+func (s *sleeper) open(t transport) {
+	s.on, s.ready, s.asked = t.sleep(), t.ready, make(chan time.Duration, 1)
+}
 
 // arm asks for a notification.
 func (s *sleeper) arm(peers bool) {
@@ -48,7 +51,10 @@ func (s *sleeper) wait(ctx context.Context) error {
 				return s.nap(ctx, limit)
 			}
 			err := s.on.Await(ctx)
-			if s.woke.Store(true); err != nil || len(s.asked) == 0 {
+			if s.ready() {
+				s.woke.Store(true)
+			}
+			if err != nil || len(s.asked) == 0 {
 				return err
 			}
 		}

@@ -12,7 +12,7 @@ import (
 // TestLaterArmShortensTheNap: a rail that fell asleep before it had peers wakes once somebody arms it with peers.
 func TestLaterArmShortensTheNap(t *testing.T) {
 	var s sleeper
-	s.open(nil)
+	s.open(&datagram{})
 	s.asked <- time.Hour
 	ended := make(chan error, 1)
 	go func() { ended <- s.wait(t.Context()) }()

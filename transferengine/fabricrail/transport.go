@@ -29,6 +29,8 @@ type transport interface {
 	recall(c *conn) bool
 	// turn looks after the remotes themselves, and returns when it must be called again, the zero time if never.
 	turn() (next time.Time)
+	// ready tells whether turn has something to do; it costs a system call.
+	ready() bool
 	// sleep is how to wait for something to happen, nil if there is nothing to wait for.
 	sleep() awaiter
 	// cutOff ends what is in flight, and close gives everything back.

@@ -80,6 +80,7 @@ func (r *Rail) begin(now time.Time, events []rail.Event) {
 		}
 	}
 	r.turns++
+	r.woken = r.sleeping.woke.Swap(false) || r.touched
 	r.now, r.touched, r.starved = now, false, false
 	r.outbox.Begin(events)
 }
