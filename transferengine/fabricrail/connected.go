@@ -4,10 +4,12 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"net/netip"
 	"slices"
 	"time"
 
 	"github.com/weftrdma/weft/fabric"
+	"github.com/weftrdma/weft/transferengine/internal/liveness"
 	"github.com/weftrdma/weft/transferengine/rail"
 )
 
@@ -36,15 +38,16 @@ type connected struct {
 	srx      *fabric.Endpoint
 	set      *fabric.WaitSet
 
-	links    map[linkKey]*link          // that serve, by whose they are
-	all      map[*fabric.Endpoint]*link // these, and those that are the other end of a call to the rail itself
-	may      map[linkKey]bool           // whom to call
-	lost     []*link                    // whose end was seen, to be closed
-	making   int                        // links that are not up
-	looked   time.Time                  // at the event queue, last
-	strayed  time.Time                  // when links without a connection were looked for, last
-	requests map[linkKey]waiting        // of rails whose last link is not closed yet
-	closing  bool
+	links     map[linkKey]*link          // that serve, by whose they are
+	all       map[*fabric.Endpoint]*link // these, and those that are the other end of a call to the rail itself
+	may       map[linkKey]bool           // whom to call
+	lost      []*link                    // whose end was seen, to be closed
+	making    int                        // links that are not up
+	looked    time.Time                  // at the event queue, last
+	strayed   time.Time                  // when links without a connection were looked for, last
+	requests  map[linkKey]waiting        // of rails whose last link is not closed yet
+	closing   bool
+	strangers strangers
 }
 
 // linkKey names a rail: its endpoint and its random key.
@@ -59,8 +62,9 @@ func (a address) link() linkKey { return linkKey{a.name, a.key} }
 type link struct {
 	remote
 	key    linkKey
-	called bool // by this rail
-	loop   bool // it is the end that was called, of a call of the rail to itself
+	called bool           // by this rail
+	from   netip.AddrPort // of its other end, if that called
+	loop   bool           // it is the end that was called, of a call of the rail to itself
 	up     bool
 	gone   error  // why it has ended; nil while it has not
 	hello  []byte // to be said as soon as it is up
@@ -78,8 +82,6 @@ type waiting struct {
 const (
 	// lookAtEvents is the time between two looks at the event queue, while nothing says that there is something.
 	lookAtEvents = time.Millisecond
-	// maxEvents is how many events one turn takes.
-	maxEvents = 64
 	// linkTimeout is how long a link may be without a connection: as long as a peer may take for its hello.
 	linkTimeout = 5 * time.Second
 )
@@ -106,7 +108,10 @@ func (t *connected) open(info *fabric.Info) (name []byte, err error) {
 	if t.listener, err = t.r.fabric.Listen(info, t.eq); err != nil {
 		return nil, err
 	}
-	return t.listener.Name()
+	if name, err = t.listener.Name(); err != nil {
+		return nil, err
+	}
+	return name, t.strangers.open(name)
 }
 
 func (t *connected) receiver() *fabric.Endpoint { return t.srx }
@@ -204,40 +209,55 @@ func (t *connected) turn() (next time.Time) {
 		t.lost = t.lost[1:]
 		t.ended(l)
 	}
+	scan, next := t.strangers.due(now)
+	if scan {
+		t.strangers.scan(now, t.known)
+	}
 	if now.Sub(t.strayed) >= linkTimeout/4 {
 		t.strayed = now
 		t.closeStrays()
 	}
 	if t.making > 0 || len(t.all) > 0 {
-		next = t.strayed.Add(linkTimeout / 4)
+		next = liveness.Earlier(next, t.strayed.Add(linkTimeout/4))
 	}
 	return next
 }
 
-// look takes events.
+// look takes events. An event that is left has to be come back for: the queue's descriptor tells of the last one that was put there.
 func (t *connected) look() {
-	for range maxEvents {
+	more := t.eq.Ready()
+	for looks := 0; more && looks < looksPerScan; looks++ {
 		e, err := t.eq.Read()
-		var failed *fabric.EventError
-		switch {
-		case errors.As(err, &failed):
-			if l := t.all[failed.Endpoint]; l != nil {
-				t.end(l, failed)
-			}
-		case err != nil || e == nil:
-			return
-		case e.Type == fabric.EventConnReq:
-			t.requested(e)
-		case e.Type == fabric.EventConnected:
-			if l := t.all[e.Endpoint]; l != nil {
-				t.connectedTo(l)
-			}
-		case e.Type == fabric.EventShutdown:
-			if l := t.all[e.Endpoint]; l != nil {
-				t.end(l, nil)
-			}
+		more = t.happened(e, err) || t.eq.Ready()
+		t.strangers.looks++
+	}
+	if more {
+		t.r.sleeping.woke.Store(true)
+	}
+}
+
+// happened takes what a look at the event queue brought, and tells whether that was anything.
+func (t *connected) happened(e *fabric.Event, err error) bool {
+	var failed *fabric.EventError
+	switch {
+	case errors.As(err, &failed):
+		if l := t.all[failed.Endpoint]; l != nil {
+			t.end(l, failed)
+		}
+	case err != nil || e == nil:
+		return false
+	case e.Type == fabric.EventConnReq:
+		t.requested(e)
+	case e.Type == fabric.EventConnected:
+		if l := t.all[e.Endpoint]; l != nil {
+			t.connectedTo(l)
+		}
+	case e.Type == fabric.EventShutdown:
+		if l := t.all[e.Endpoint]; l != nil {
+			t.end(l, nil)
 		}
 	}
+	return true
 }
 
 // requested answers the request of a rail for a connection.
@@ -281,6 +301,12 @@ func (t *connected) reject(e *fabric.Event) { _ = t.listener.Reject(e.Info, nil)
 
 // accept takes a call.
 func (t *connected) accept(e *fabric.Event, key linkKey) {
+	from, _ := socketAddress(e.Info.DestAddr)
+	if t.crowded(from) {
+		t.r.ignored.Add(1)
+		t.reject(e)
+		return
+	}
 	l, err := t.make(e.Info, key)
 	if err != nil {
 		t.r.ignored.Add(1)
@@ -290,7 +316,10 @@ func (t *connected) accept(e *fabric.Event, key linkKey) {
 	if l.loop = key == t.r.self.link(); !l.loop {
 		t.links[key] = l
 	}
-	if err := l.ep.Accept(nil); err != nil {
+	if l.from, err = t.strangers.admit(l.ep); err == nil {
+		err = l.ep.Accept(nil)
+	}
+	if err != nil {
 		_ = t.shut(l)
 	}
 }
