@@ -12,6 +12,7 @@ import (
 
 	"github.com/weftrdma/weft/internal/mem"
 	"github.com/weftrdma/weft/internal/rdmatest"
+	"github.com/weftrdma/weft/transferengine/fabricrail"
 	"github.com/weftrdma/weft/transferengine/rail"
 )
 
@@ -20,6 +21,11 @@ func TestCaps(t *testing.T) {
 	rdmatest.Require(t, rdmatest.Fabric)
 	got := open(t, local(), 1).rail.Caps()
 	require.GreaterOrEqual(t, got.MaxLength, uint64(1<<30))
+	got.MaxLength = 0
+	require.Equal(t, rail.Caps{MaxBatch: 32, MaxImmediates: 256, MaxSend: 592, Completion: rail.Delivered, ImmSource: true, Read: true,
+		DeathBy: rail.ByHeartbeat | rail.ByProcess | rail.ByTransport, DeathWithin: 13 * time.Second, CancelProof: true, Recalls: true,
+		Fences: true}, got)
+	got = open(t, fabricrail.Datagrams(local()), 2).rail.Caps()
 	got.MaxLength = 0
 	require.Equal(t, rail.Caps{MaxBatch: 32, MaxImmediates: 256, MaxSend: 592, Completion: rail.Delivered, ImmSource: true, Read: true,
 		Atomics: true, DeathBy: rail.ByHeartbeat | rail.ByProcess, DeathWithin: 13 * time.Second, CancelProof: true}, got)

@@ -105,6 +105,10 @@ func (r *Rail) describe(info *fabric.Info) error {
 		Read: true, Atomics: r.traits.atomics, DeathBy: rail.ByHeartbeat | rail.ByProcess,
 		DeathWithin: r.cfg.PeerTimeout + 2*r.cfg.DrainTimeout + r.cfg.Heartbeat, CancelProof: true,
 	}
+	if r.cfg.connected() {
+		r.caps.DeathBy |= rail.ByTransport
+		r.caps.Recalls, r.caps.Fences = true, true
+	}
 	if r.traits.delivered {
 		r.caps.Completion = rail.Delivered
 	}

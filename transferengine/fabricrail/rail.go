@@ -152,11 +152,6 @@ func random() uint64 {
 func (r *Rail) free() error {
 	r.cutOff()
 	var errs []error
-	closeIt := func(c interface{ Close() error }, there bool) {
-		if there {
-			errs = append(errs, c.Close())
-		}
-	}
 	if r.transport != nil {
 		errs = append(errs, r.transport.cutOff())
 	}
