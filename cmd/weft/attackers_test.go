@@ -494,7 +494,7 @@ func (g *target) welcomed(w *wire.Conn, engine *transferengine.Engine, region *t
 // somebodyElse gives the address of another host's engine: the receiver must not go there.
 func somebodyElse(g *target, random *rand.Rand) {
 	listens := netip.AddrPortFrom(netip.AddrFrom4([4]byte{203, 0, 113, byte(random.Uint32())}), uint16(1+random.IntN(1<<15)))
-	engine, err := overSockets(g.t, "tcp;ofi_rxm", listens.String(), 0).MarshalBinary()
+	engine, err := overSockets(g.t, "tcp", listens.String(), 0).MarshalBinary()
 	noError(g.t, err)
 	w, conn := g.greets(random, nil)
 	if w == nil {

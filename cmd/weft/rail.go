@@ -7,7 +7,6 @@ import (
 	"math"
 	"net"
 	"net/netip"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -178,19 +177,8 @@ func explainListen(address string, err error) error {
 	return fmt.Errorf("--listen %s: %w", address, err)
 }
 
-// leanBuffers makes libfabric's layer over connections take buffers of 1 KiB, which hold the engines' messages, rather than
-// of 16 KiB: five pools of 1,024, which it writes over when it starts, took 80 MB and a tenth of a second. It can be told by
-// the environment alone.
-func leanBuffers() {
-	const variable = "FI_OFI_RXM_BUFFER_SIZE"
-	if _, set := os.LookupEnv(variable); !set {
-		_ = os.Setenv(variable, "1024")
-	}
-}
-
 // openEngine opens an engine on the NIC of --rail, which checkRail has passed, and says what auto has chosen.
 func (a *app) openEngine(spec string, at place) (*transferengine.Engine, string, error) {
-	leanBuffers()
 	if spec == "auto" {
 		c, err := chooseRail()
 		if err != nil {

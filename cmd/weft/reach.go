@@ -5,9 +5,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
-	"slices"
 
-	"github.com/weftrdma/weft/cmd/weft/internal/filetransfer"
 	"github.com/weftrdma/weft/transferengine"
 	"github.com/weftrdma/weft/transferengine/fabricrail"
 	"github.com/weftrdma/weft/transferengine/verbsrail"
@@ -71,17 +69,6 @@ func (r *reach) where(rail string) string {
 		return fmt.Sprintf("on %v by %s", r.listens, rail)
 	}
 	return "by " + rail
-}
-
-// serves tells whether a connection to the data port is of a host that is served, given those that are. With --any-host it may
-// be of any.
-func (r *reach) serves(from net.Addr, served []netip.Addr) bool {
-	host := filetransfer.HostOf(from)
-	if r.anyHost || slices.Contains(served, host) {
-		return true
-	}
-	here := func(host netip.Addr) bool { is, err := isHere(host); return err == nil && is }
-	return slices.ContainsFunc(served, here) && here(host)
 }
 
 func (r *reach) name() string {

@@ -60,31 +60,31 @@ func onInfiniBand(t *testing.T) transferengine.Address {
 
 // TestReceiverConnectsOnlyToWhoAsks: no sender can have a receiver connect to somebody else.
 func TestReceiverConnectsOnlyToWhoAsks(t *testing.T) {
-	const rxm = "tcp;ofi_rxm"
+	const tcp = "tcp"
 	for _, c := range []struct {
 		own, from string
 		engine    transferengine.Address
 		refused   string
 	}{
-		{"fabric", "192.0.2.7:1", overSockets(t, rxm, "192.0.2.7:5000", 0), ""},
-		{"fabric", "[::ffff:192.0.2.7]:1", overSockets(t, rxm, "192.0.2.7:5000", 0), ""},
-		{"fabric", "[2001:db8::7]:1", overSockets(t, rxm, "[2001:db8::7]:5000", 0), ""},
-		{"fabric", "127.0.0.1:1", overSockets(t, rxm, "127.0.0.1:5000", 0), ""},
-		{"fabric", "192.0.2.7:1", overSockets(t, rxm, "192.0.2.8:5000", 0), "--any-host"},
-		{"fabric", "192.0.2.7:1", overSockets(t, rxm, "127.0.0.1:22", 0), "--any-host"},
-		{"fabric", "192.0.2.7:1", overSockets(t, rxm, "[::ffff:192.0.2.8]:22", 0), "--any-host"},
-		{"fabric", "127.0.0.1:1", overSockets(t, rxm, "192.0.2.8:22", 0), "--any-host"},
-		{"fabric", "192.0.2.7:1", overSockets(t, rxm, "192.0.2.7:5000", 1), "no socket address"},
+		{"fabric", "192.0.2.7:1", overSockets(t, tcp, "192.0.2.7:5000", 0), ""},
+		{"fabric", "[::ffff:192.0.2.7]:1", overSockets(t, tcp, "192.0.2.7:5000", 0), ""},
+		{"fabric", "[2001:db8::7]:1", overSockets(t, tcp, "[2001:db8::7]:5000", 0), ""},
+		{"fabric", "127.0.0.1:1", overSockets(t, tcp, "127.0.0.1:5000", 0), ""},
+		{"fabric", "192.0.2.7:1", overSockets(t, tcp, "192.0.2.8:5000", 0), "--any-host"},
+		{"fabric", "192.0.2.7:1", overSockets(t, tcp, "127.0.0.1:22", 0), "--any-host"},
+		{"fabric", "192.0.2.7:1", overSockets(t, tcp, "[::ffff:192.0.2.8]:22", 0), "--any-host"},
+		{"fabric", "127.0.0.1:1", overSockets(t, tcp, "192.0.2.8:22", 0), "--any-host"},
+		{"fabric", "192.0.2.7:1", overSockets(t, tcp, "192.0.2.7:5000", 1), "no socket address"},
 		{"fabric", "192.0.2.7:1", overSockets(t, "sockets", "192.0.2.7:5000", 0), "the sender fabric:sockets"},
 		{"fabric", "192.0.2.7:1", onRoCE(t, "192.0.2.7"), "no rail of kind fabric"},
 		{"verbs", "192.0.2.7:1", onRoCE(t, "192.0.2.7"), ""},
 		{"verbs", "192.0.2.7:1", onRoCE(t, "192.0.2.8"), "--any-host"},
 		{"verbs", "192.0.2.7:1", onInfiniBand(t), ""},
-		{"verbs", "192.0.2.7:1", overSockets(t, rxm, "192.0.2.7:5000", 0), "no rail of kind verbs"},
+		{"verbs", "192.0.2.7:1", overSockets(t, tcp, "192.0.2.7:5000", 0), "no rail of kind verbs"},
 	} {
 		r := &reach{kind: c.own}
 		if c.own == "fabric" {
-			r.provider = rxm
+			r.provider = tcp
 		}
 		from := net.TCPAddrFromAddrPort(netip.MustParseAddrPort(c.from))
 		err := r.check(from, c.engine)

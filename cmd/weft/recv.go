@@ -157,7 +157,7 @@ func (a *app) recv(ctx context.Context, o recvOptions) (err error) {
 		MaxBytes: uint64(o.maxBytes), Reachable: reach.check, Folder: filetransfer.InboxFolder(box),
 		TurnedAway: away.say, Progress: served.moved, Served: served.report,
 	}
-	err = serve(ctx, &receiver, reach, listener)
+	err = receiver.Serve(ctx, listener)
 	a.shutDown(engine.Shutdown)
 	switch {
 	case served.cutOff, o.once && served.failed:
@@ -225,20 +225,6 @@ func (s *served) report(report filetransfer.Report, err error) {
 	if s.app.reportTransfer("recv", s.rail, report, err, statusOf(s.ctx, err)) != nil {
 		s.failed = true
 	}
-}
-
-// serve serves senders, and looks after the data port meanwhile.
-func serve(ctx context.Context, receiver *filetransfer.Receiver, reach *reach, listener net.Listener) error {
-	looks, stop := context.WithCancel(ctx)
-	defer stop()
-	stopped, err := guardDataPort(looks, reach.listens, listener.Addr(), func(from net.Addr) bool { return reach.serves(from, receiver.Hosts()) })
-	if err != nil {
-		return errors.Join(err, listener.Close())
-	}
-	err = receiver.Serve(ctx, listener)
-	stop()
-	<-stopped
-	return err
 }
 
 // shutDown takes leave of peers, for a moment at most.

@@ -36,9 +36,12 @@ func TestConformance(t *testing.T) {
 // TestConformanceOfDatagrams is of the transport that EFA has, with tcp in its place.
 func TestConformanceOfDatagrams(t *testing.T) {
 	rdmatest.Require(t, rdmatest.Fabric)
+	cfg := fabricrail.Datagrams(local())
+	cfg.Heartbeat = time.Second
+	cfg.PeerTimeout = 3 * cfg.Heartbeat // a silent peer of a rail that is closed is not told
 	railtest.Run(t, railtest.Suite{Kills: 2, Connects: 20, Stop: time.Second / 4, Compute: time.Second / 4,
 		Network: func(testing.TB) railtest.Network {
-			return railtest.Network{Opener: func() rail.Opener { return fabricrail.Datagrams(local()) }, Child: "conformance peer",
+			return railtest.Network{Opener: func() rail.Opener { return cfg }, Child: "conformance peer",
 				ChildArgs: []string{"datagrams"}}
 		},
 		Without: map[string]string{"a silent peer is given up": "ofi_rxm goes on with operations that the rail has given up"}})

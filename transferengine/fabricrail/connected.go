@@ -480,6 +480,7 @@ func (t *connected) close() error {
 		}
 		errs = append(errs, t.listener.Close())
 	}
+	errs = append(errs, t.strangers.close())
 	if t.eq != nil {
 		errs = append(errs, t.eq.Close())
 	}

@@ -75,6 +75,11 @@ func (r *Rail) HelloOf(endpoint []byte) []byte {
 		Half: half{tag: 1, secret: secret{1}, immediates: 1, messages: 1, message: rail.MinSend}})
 }
 
+// RequestOf is a request to the rail for a connection, in the name of an endpoint.
+func (r *Rail) RequestOf(endpoint []byte) []byte {
+	return appendRequest(address{provider: r.self.provider, name: string(endpoint), key: 1}, r.self.key)
+}
+
 // HelloArrived gives the rail a hello as if it had just come.
 func (r *Rail) HelloArrived(message []byte) { r.handshake.Handle(r.now, message, nil) }
 

@@ -24,8 +24,10 @@ const (
 // TestForgedControlMessages: a stranger that knows everything of a connection but its secret, the tag included, cannot end it, grant
 // anything or say anything on it, and gets no answer.
 func TestForgedControlMessages(t *testing.T) {
-	rdmatest.Require(t, rdmatest.Fabric)
-	cfg := local()
+	eachTransport(t, forgedControlMessages)
+}
+
+func forgedControlMessages(t *testing.T, cfg fabricrail.Config, connected bool) {
 	cfg.Heartbeat, cfg.PeerTimeout = time.Hour, 3*time.Hour // nothing is said but because of what is forged
 	a, b, stranger := open(t, cfg, 1), open(t, cfg, 2), open(t, cfg, 3)
 	toB := a.connect(b)
@@ -34,6 +36,10 @@ func TestForgedControlMessages(t *testing.T) {
 		a.turn()
 		b.turn()
 	}
+	if connected {
+		stranger.connect(b) // it is another peer
+	}
+	pass(10*time.Millisecond, b, stranger)
 	b.events = nil
 	ctx := rdmatest.Context(t, patience)
 	send := func(message []byte, arrived func() bool) {
@@ -66,6 +72,12 @@ func TestForgedControlMessages(t *testing.T) {
 	await(rail.Immediate, b, a)
 	require.NoError(t, await(rail.Completed, a, b).Err)
 
+	if connected { // with the secret, too, it is not heard: it does not come on the connection
+		ignored := b.fabric().Ignored()
+		send(b.fabric().Control(toA, kindBye, byeClosed, true), func() bool { return b.fabric().Ignored() > ignored })
+		require.Empty(t, b.events)
+		return
+	}
 	// The same with the secret: so what was refused above was refused for the want of it.
 	send(b.fabric().Control(toA, kindBye, byeClosed, true), func() bool { return b.fabric().FreeSends() < free })
 	require.ErrorIs(t, await(rail.PeerDown, b, a).Err, rail.ErrPeerClosed)
@@ -124,12 +136,13 @@ func TestSecretsAreRandom(t *testing.T) {
 // connection.
 func TestImmediateNeedsAKey(t *testing.T) {
 	rdmatest.Require(t, rdmatest.Fabric)
-	a, b := open(t, local(), 1), open(t, local(), 2)
+	cfg := fabricrail.Datagrams(local())
+	a, b := open(t, cfg, 1), open(t, cfg, 2)
 	a.connect(b)
 	_, write := b.target(64)
 	tag := binary.BigEndian.Uint32(b.fabric().Control(1, kindStatus, 0, true)[4:])
 	for _, key := range []uint64{write.RemoteKey ^ 1, write.RemoteKey} {
-		o := openOutsider(t, b)
+		o := openOutsider(t, b, cfg)
 		_ = o.do(o.ep.Write, fabric.Op{Flags: fabric.FlagRemoteCQData, Data: uint64(tag)<<32 | 7, RemoteKey: key}, 0, b)
 		if key == write.RemoteKey {
 			require.EqualValues(t, 7, await(rail.Immediate, b).Imm, "so that the one before could have come")
@@ -142,11 +155,28 @@ func TestImmediateNeedsAKey(t *testing.T) {
 	}
 }
 
+// TestImmediatesCannotBeForged: with the tag of a connection, and a key, another peer cannot make an immediate in its name.
+func TestImmediatesCannotBeForged(t *testing.T) {
+	rdmatest.Require(t, rdmatest.Fabric)
+	a, b := open(t, local(), 1), open(t, local(), 2)
+	a.connect(b)
+	_, write := b.target(64)
+	tag := binary.BigEndian.Uint32(b.fabric().Control(1, kindStatus, 0, true)[4:])
+	o := openOutsider(t, b, local())
+	ignored := b.fabric().Ignored()
+	forged := fabric.Op{Flags: fabric.FlagRemoteCQData | fabric.FlagDeliveryComplete, Data: uint64(tag)<<32 | 7, RemoteKey: write.RemoteKey}
+	require.NoError(t, o.do(o.ep.Write, forged, 0, b))
+	pass(20*time.Millisecond, b)
+	require.Equal(t, ignored+1, b.fabric().Ignored())
+	require.Empty(t, b.events)
+}
+
 // TestPeerThatDoesNotListen asks and asks, and reads no answer: the rail goes on to talk to others.
 func TestPeerThatDoesNotListen(t *testing.T) {
 	rdmatest.Require(t, rdmatest.Fabric)
-	a, b := open(t, local(), 1), open(t, local(), 2)
-	o := openOutsider(t, b)
+	cfg := fabricrail.Datagrams(local())
+	a, b := open(t, cfg, 1), open(t, cfg, 2)
+	o := openOutsider(t, b, cfg)
 	name, err := o.ep.Name()
 	require.NoError(t, err)
 	hello := b.fabric().HelloOf(name)

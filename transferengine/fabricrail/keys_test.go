@@ -1,7 +1,9 @@
 package fabricrail_test
 
 import (
+	"fmt"
 	"math/bits"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -9,6 +11,7 @@ import (
 	"github.com/weftrdma/weft/fabric"
 	"github.com/weftrdma/weft/internal/mem"
 	"github.com/weftrdma/weft/internal/rdmatest"
+	"github.com/weftrdma/weft/transferengine/fabricrail"
 	"github.com/weftrdma/weft/transferengine/rail"
 )
 
@@ -54,39 +57,71 @@ type outsider struct {
 	own  []byte
 }
 
-func openOutsider(t *testing.T, to *end) *outsider {
+func openOutsider(t *testing.T, to *end, cfg fabricrail.Config) *outsider {
 	t.Helper()
-	infos, err := fabric.GetInfo(fabric.Hints{Provider: local().Provider, Node: local().Node, Caps: fabric.CapMsg | fabric.CapRMA})
+	o := &outsider{t: t, own: make([]byte, 256)}
+	hints := fabric.Hints{Provider: cfg.Provider, Node: cfg.Node, Caps: fabric.CapMsg | fabric.CapRMA}
+	connected := cfg == local()
+	if connected {
+		hints.Type = fabric.Msg
+	}
+	infos, err := fabric.GetInfo(hints)
 	require.NoError(t, err)
-	var closers []interface{ Close() error }
-	t.Cleanup(func() {
-		for i := range closers {
-			require.NoError(t, closers[len(closers)-1-i].Close())
-		}
-	})
 	f, err := fabric.OpenFabric(infos[0])
 	require.NoError(t, err)
-	closers = append(closers, f)
+	o.closes(f)
 	d, err := f.OpenDomain(infos[0])
 	require.NoError(t, err)
-	closers = append(closers, d)
-	av, err := d.OpenAV(fabric.AVConfig{})
-	require.NoError(t, err)
-	closers = append(closers, av)
-	o := &outsider{t: t, own: make([]byte, 256)}
+	o.closes(d)
 	o.cq, err = d.OpenCQ(fabric.CQConfig{})
 	require.NoError(t, err)
-	closers = append(closers, o.cq)
-	o.ep, err = d.OpenEndpoint(infos[0], fabric.EndpointConfig{AV: av, TxCQ: o.cq, RxCQ: o.cq})
-	require.NoError(t, err)
-	closers = append(closers, o.ep)
+	o.closes(o.cq)
 	o.mr, err = d.RegMR(o.own, fabric.MRConfig{})
 	require.NoError(t, err)
-	closers = append(closers, o.mr)
+	o.closes(o.mr)
+	if connected {
+		o.call(f, d, infos[0], to)
+		return o
+	}
+	av, err := d.OpenAV(fabric.AVConfig{})
+	require.NoError(t, err)
+	o.closes(av)
+	o.ep, err = d.OpenEndpoint(infos[0], fabric.EndpointConfig{AV: av, TxCQ: o.cq, RxCQ: o.cq})
+	require.NoError(t, err)
+	o.closes(o.ep)
 	peers, err := av.Insert(to.fabric().EndpointName())
 	require.NoError(t, err)
 	o.peer = peers[0]
 	return o
+}
+
+func (o *outsider) closes(c interface{ Close() error }) {
+	o.t.Cleanup(func() { require.NoError(o.t, c.Close()) })
+}
+
+// outsiders is how many there were.
+var outsiders atomic.Int64
+
+// call makes a connection, with a request in a name of its own.
+func (o *outsider) call(f *fabric.Fabric, d *fabric.Domain, info *fabric.Info, to *end) {
+	eq, err := f.OpenEQ(fabric.EQConfig{})
+	require.NoError(o.t, err)
+	o.closes(eq)
+	o.ep, err = d.OpenEndpoint(info, fabric.EndpointConfig{EQ: eq, TxCQ: o.cq, RxCQ: o.cq})
+	require.NoError(o.t, err)
+	o.closes(o.ep)
+	require.NoError(o.t, o.ep.Connect(to.fabric().EndpointName(), to.fabric().RequestOf(fmt.Append(nil, "outsider ", outsiders.Add(1)))))
+	ctx := rdmatest.Context(o.t, patience)
+	for {
+		to.turn()
+		e, err := eq.Read()
+		require.NoError(o.t, err)
+		require.NoError(o.t, ctx.Err())
+		if e != nil {
+			require.Equal(o.t, fabric.EventConnected, e.Type)
+			return
+		}
+	}
 }
 
 // do posts one operation of length bytes, and returns how it ends.
@@ -117,17 +152,20 @@ func (o *outsider) do(post func([]fabric.Op, []fabric.Seg) (int, error), op fabr
 // TestRightsHoldForOutsiders: whoever has the key of memory can do with it what peers may, and nothing else, also when no rail of ours
 // is between him and it.
 func TestRightsHoldForOutsiders(t *testing.T) {
-	rdmatest.Require(t, rdmatest.Fabric)
+	eachTransport(t, func(t *testing.T, cfg fabricrail.Config, _ bool) { rightsHold(t, cfg) })
+}
+
+func rightsHold(t *testing.T, cfg fabricrail.Config) {
 	for access, name := range map[rail.Access]string{rail.LocalOnly: "local only", rail.RemoteWrite: "write", rail.RemoteRead: "read"} {
 		t.Run(name, func(t *testing.T) {
-			b := open(t, local(), 2)
+			b := open(t, cfg, 2)
 			memory := []byte("01234567")
 			keys, err := b.rail.Register(memory, access)
 			require.NoError(t, err)
 			defer func() { require.NoError(t, keys.Close()) }()
 			op := fabric.Op{RemoteAddr: keys.RemoteAddr(), RemoteKey: keys.RemoteKey()}
 
-			o := openOutsider(t, b)
+			o := openOutsider(t, b, cfg)
 			err = o.do(o.ep.Read, op, 8, b)
 			if access == rail.RemoteRead {
 				require.NoError(t, err)
@@ -136,7 +174,7 @@ func TestRightsHoldForOutsiders(t *testing.T) {
 				require.Error(t, err)
 				require.Equal(t, make([]byte, len(o.own)), o.own, "what may not be read was read")
 			}
-			o = openOutsider(t, b) // the refusal has cost the other its connection
+			o = openOutsider(t, b, cfg) // the refusal has cost the other its connection
 			op.Flags = fabric.FlagDeliveryComplete
 			err = o.do(o.ep.Write, op, 8, b)
 			if access == rail.RemoteWrite {

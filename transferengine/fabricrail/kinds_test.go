@@ -38,7 +38,7 @@ func TestEnginesOnDifferentRailsRefuse(t *testing.T) {
 		opener rail.Opener
 		rail   string // as its own errors name it
 	}{
-		{onVerbs(t), "verbs:null0"}, {local(), "fabric:tcp;ofi_rxm"},
+		{onVerbs(t), "verbs:null0"}, {local(), "fabric:tcp"},
 		{network.Rail("192.0.2.1"), "sim:192.0.2.1"},
 	}
 	engines := make([]*transferengine.Engine, len(kinds))

@@ -24,6 +24,13 @@ const patience = 20 * time.Second
 // local is a rail on this machine, over the provider that needs no device.
 func local() fabricrail.Config { return fabricrail.Config{Provider: "tcp", Node: "127.0.0.1"} }
 
+// eachTransport tries something over connections, and over datagrams.
+func eachTransport(t *testing.T, try func(t *testing.T, cfg fabricrail.Config, connected bool)) {
+	rdmatest.Require(t, rdmatest.Fabric)
+	t.Run("connected", func(t *testing.T) { try(t, local(), true) })
+	t.Run("datagrams", func(t *testing.T) { try(t, fabricrail.Datagrams(local()), false) })
+}
+
 // end is a rail that takes turns.
 type end struct {
 	t      *testing.T
@@ -84,7 +91,7 @@ func TestRailsOfDifferentProvidersRefuse(t *testing.T) {
 	rdmatest.Require(t, rdmatest.Fabric)
 	a := open(t, local(), 1)
 	_, err := a.rail.Connect(time.Now(), a.fabric().AddressOver("efa"), time.Now().Add(rdmatest.Deadline(patience)))
-	require.ErrorContains(t, err, "this rail is fabric:tcp;ofi_rxm, the peer's at 127.0.0.1:")
+	require.ErrorContains(t, err, "this rail is fabric:tcp, the peer's at 127.0.0.1:")
 	require.ErrorContains(t, err, "is fabric:efa: both ends need the same provider")
 	_, err = a.rail.Connect(time.Now(), []byte("nonsense"), time.Now().Add(rdmatest.Deadline(patience)))
 	require.ErrorContains(t, err, "rail address")

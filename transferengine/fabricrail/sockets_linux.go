@@ -14,14 +14,18 @@ type socket struct {
 	local, remote netip.AddrPort // remote is invalid if it listens
 }
 
+// openFolder opens what sockets reads: once, since no descriptor may be left when it is needed.
+func openFolder() (*os.File, error) { return os.Open("/proc/self/fd") }
+
 // sockets lists the sockets of this process that are at an address. libfabric does not tell which are its own. A number stays that of
 // the rail's own socket while the rail makes no call that closes it; what else has the address is a copy of one.
-func sockets(at netip.AddrPort) (list []socket) {
-	folder, err := os.Open("/proc/self/fd")
-	if err != nil {
+func sockets(folder *os.File, at netip.AddrPort) (list []socket) {
+	if folder == nil {
 		return nil
 	}
-	defer folder.Close()
+	if _, err := folder.Seek(0, 0); err != nil {
+		return nil
+	}
 	names, _ := folder.Readdirnames(-1) // what could be read is looked at
 	for _, name := range names {
 		fd, err := strconv.Atoi(name)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"os"
 	"slices"
 	"time"
 
@@ -35,6 +36,7 @@ const (
 // strangers is what is known of them.
 type strangers struct {
 	at      netip.AddrPort
+	folder  *os.File                     // of the process's descriptors
 	seen    map[netip.AddrPort]time.Time // when each was seen first
 	looks   int                          // at events, since the sockets were looked at
 	scanned time.Time
@@ -47,12 +49,23 @@ func (s *strangers) open(name []byte) error {
 		return fmt.Errorf("the listener's name of %d bytes is no socket address", len(name))
 	}
 	s.at, s.seen = at, make(map[netip.AddrPort]time.Time)
-	for _, own := range sockets(at) {
+	var err error
+	if s.folder, err = openFolder(); err != nil {
+		return fmt.Errorf("look at this process's sockets: %w", err)
+	}
+	for _, own := range sockets(s.folder, at) {
 		if !own.remote.IsValid() {
 			return own.only(requestBytes)
 		}
 	}
-	return errors.New("the listener's socket is not among those of this process (is /proc there?)")
+	return errors.New("the listener's socket is not among those of this process")
+}
+
+func (s *strangers) close() error {
+	if s.folder == nil {
+		return nil
+	}
+	return s.folder.Close()
 }
 
 // admit makes the socket of a peer's endpoint, which has sent a whole request, an ordinary one.
@@ -63,7 +76,7 @@ func (s *strangers) admit(ep *fabric.Endpoint) (from netip.AddrPort, err error) 
 	}
 	from, ok := socketAddress(name)
 	if ok {
-		for _, its := range sockets(s.at) {
+		for _, its := range sockets(s.folder, s.at) {
 			if its.remote == from {
 				return from, its.only(1)
 			}
@@ -86,7 +99,7 @@ func (s *strangers) scan(now time.Time, known func(netip.AddrPort) bool) {
 	s.scanned, s.looks = now, 0
 	var list []socket
 	seen := make(map[netip.AddrPort]time.Time)
-	for _, its := range sockets(s.at) {
+	for _, its := range sockets(s.folder, s.at) {
 		if !its.remote.IsValid() || known(its.remote) {
 			continue
 		}
