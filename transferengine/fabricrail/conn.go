@@ -40,6 +40,7 @@ type conn struct {
 	mayMessage, messaged        uint64 // messages that the peer lets us send, and those that were
 	messageWindow               uint64
 	signs                       liveness.Signs
+	doubted                     time.Time // when the peer seemed to be gone, while there was more of it to be taken
 	cause                       error // from when it is given up, as what follows
 	report                      bool  // PeerLost and PeerDown are due
 	lost                        bool  // PeerLost was reported

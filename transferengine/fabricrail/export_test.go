@@ -91,3 +91,27 @@ func CheckInfo(info fabric.Info) error {
 	r := &Rail{traits: traits{tagged: info.CQDataSize >= 8}}
 	return r.describe(&info)
 }
+
+// Cut ends the rail's connections as the network does, and returns how many those are.
+func (r *Rail) Cut() (n int) {
+	t := r.transport.(*connected)
+	for _, l := range t.all {
+		name, err := l.ep.Name()
+		if err != nil {
+			continue
+		}
+		at, _ := socketAddress(name)
+		peer, err := l.ep.Peer()
+		if err != nil {
+			continue
+		}
+		remote, _ := socketAddress(peer)
+		for _, s := range sockets(t.strangers.folder, at) {
+			if s.remote == remote {
+				s.end()
+				n++
+			}
+		}
+	}
+	return n
+}

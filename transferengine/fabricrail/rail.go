@@ -55,6 +55,7 @@ type Rail struct {
 	owed        []*conn // whose peers are to be granted something
 	outbox      outbox.Outbox
 	vigil       liveness.Vigil
+	doubts      bool // a peer seems to be gone
 	completions [64]fabric.Completion
 	at, end     int    // of these, the next that is to be taken, and how many there are
 	from        *queue // that they are of

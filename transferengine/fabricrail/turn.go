@@ -49,7 +49,7 @@ func (r *Rail) peerAt(now time.Time, at []byte) (address, error) {
 // Turn implements [rail.Rail].
 func (r *Rail) Turn(now time.Time, events []rail.Event) (n int, next time.Time) {
 	r.begin(now, events)
-	watching := r.vigil.Due(now)
+	watching := r.vigil.Due(now) || r.doubts
 	more := r.poll(watching)
 	r.payGrants()
 	r.handshake.Turn(now)
@@ -253,18 +253,37 @@ func (r *Rail) heard(c *conn) {
 	}
 }
 
-// watch sends the heartbeats that are due, and gives up the peers of whom nothing more will come.
+// watch sends the heartbeats that are due, and gives up the peers of whom nothing more will come. What has come of one is to be taken
+// before; but where others send without end, a peer is judged after DrainTimeout.
 func (r *Rail) watch() {
-	drained := r.at == r.end && !r.outbox.Full()
 	r.vigil.Begin()
+	r.doubts = false
 	for _, c := range r.conns {
 		if c == nil || c.state != connUp {
 			continue
 		}
 		speak := func() { r.say(c, controlStatus, 0, nil) }
-		if gone := r.vigil.Look(r.now, &c.signs, drained, speak); gone != nil {
+		gone := r.vigil.Look(r.now, &c.signs, true, speak)
+		switch {
+		case gone == nil:
+			c.doubted = time.Time{}
+		case r.drained(c) || !c.doubted.IsZero() && r.now.Sub(c.doubted) >= r.cfg.DrainTimeout:
 			r.lost(c, fmt.Errorf("%w: %w", rail.ErrPeerGone, gone))
+		default:
+			r.doubts = true
+			if c.doubted.IsZero() {
+				c.doubted = r.now
+			}
 		}
 	}
 	r.vigil.End(r.now)
+}
+
+// drained tells whether all was taken that has come of a peer.
+func (r *Rail) drained(c *conn) bool {
+	q := r.queues[0]
+	if c.remote.link != nil {
+		q = c.remote.link.queue
+	}
+	return q.drained && !(r.from == q && r.at < r.end)
 }
