@@ -6,6 +6,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"syscall"
+	"time"
 
 	"github.com/weftrdma/weft/internal/life"
 	"github.com/weftrdma/weft/internal/mem"
@@ -91,9 +92,36 @@ func (r *Region) String() string {
 // uses the region the error wraps syscall.EBUSY and nothing changes: wait for the transfer. It is the same for a transfer that has
 // ended with InFlight, until its peer is down; [Engine.Close] waits for that no longer than CloseTimeout, and closes the regions that
 // were to be closed. Closing again returns nil.
+//
+// Where a NIC lets peers go on with what they had begun (tcp), Close waits until they have, or have lost their connection: about a round
+// trip, if they answer. An engine whose turns are taken by hand ([Manual]) does not wait: the error wraps syscall.EBUSY, the memory must
+// be left alone, and Close is to be called again after a later turn. So it is after CloseTimeout.
 func (r *Region) Close() error {
 	r.closing.Lock()
 	defer r.closing.Unlock()
+	if err := r.close(); err != nil {
+		return err
+	}
+	return r.awaitPeers()
+}
+
+// awaitPeers waits until no peer is in the midst of anything in memory that is closed.
+func (r *Region) awaitPeers() error {
+	lingerer, can := r.registration.(rail.Lingerer)
+	for start := time.Now(); can && lingerer.InUse(); time.Sleep(lingerPause) {
+		if r.engine.progress.manual || time.Since(start) > r.engine.config.CloseTimeout {
+			return fmt.Errorf("close %v: peers may be using it yet, close it again after a turn: %w", r, syscall.EBUSY)
+		}
+		r.engine.Poll()
+	}
+	return nil
+}
+
+// lingerPause is the time between two looks whether peers are done with closed memory, which takes a round trip.
+const lingerPause = 50 * time.Microsecond
+
+// close is Close, but for what peers have begun.
+func (r *Region) close() error {
 	if !r.uses.CompareAndSwap(0, regionClosed) {
 		if n := r.uses.Load(); n > 0 {
 			return r.busy(n)

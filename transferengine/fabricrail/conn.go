@@ -40,11 +40,14 @@ type conn struct {
 	mayMessage, messaged        uint64 // messages that the peer lets us send, and those that were
 	messageWindow               uint64
 	signs                       liveness.Signs
+	fenceTaken                  bool      // the peer's provider has our last fence
+	fenceAnswer                 uint64    // the last of our fences that the peer has answered
+	fenceAsked, fenceAnswered   uint64    // the last of the peer's, and the last of these that was answered
 	doubted                     time.Time // when the peer seemed to be gone, while there was more of it to be taken
-	cause                       error // from when it is given up, as what follows
-	report                      bool  // PeerLost and PeerDown are due
-	lost                        bool  // PeerLost was reported
-	silent                      bool  // the peer cannot be told, or will not answer
+	cause                       error     // from when it is given up, as what follows
+	report                      bool      // PeerLost and PeerDown are due
+	lost                        bool      // PeerLost was reported
+	silent                      bool      // the peer cannot be told, or will not answer
 	deadline                    time.Time
 	farewell                    bye  // what the peer is to be told
 	byes, byesSent              int  // farewells that were posted, and those of which the buffer is free again
@@ -147,7 +150,7 @@ func (r railEffects) Send(to address, message []byte) (bool, error) {
 	if !ok {
 		return false, nil
 	}
-	return r.mailbox.post(i, copy(b, message), endpoint, nil)
+	return r.mailbox.post(i, copy(b, message), endpoint, nil, 0)
 }
 
 // otherProvider is the error of two rails that cannot talk.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/weftrdma/weft/fabric"
@@ -47,6 +48,7 @@ type connected struct {
 	strayed   time.Time                  // when links without a connection were looked for, last
 	requests  map[linkKey]waiting        // of rails whose last link is not closed yet
 	closing   bool
+	count     atomic.Int64 // of all
 	strangers strangers
 }
 
@@ -70,6 +72,7 @@ type link struct {
 	hello  []byte // to be said as soon as it is up
 	since  time.Time
 	conn   *conn // what is sent on it is of this one
+	fence  fenceState
 	queue  *queue
 }
 
@@ -120,6 +123,10 @@ func (t *connected) sleep() awaiter { return t.set }
 
 func (t *connected) ready() bool { return t.eq.Ready() }
 
+func (t *connected) connections() bool { return t.count.Load() > 0 }
+
+func (t *connected) wake() { _ = t.eq.Write(0, 0) } // a rail that is closed needs none
+
 // meet returns the link to a rail that is up, or calls the rail if it may.
 func (t *connected) meet(to address) (*remote, error) {
 	if l := t.links[to.link()]; l != nil {
@@ -157,6 +164,7 @@ func (t *connected) make(info *fabric.Info, key linkKey) (l *link, err error) {
 	}
 	l.queue = &queue{cq: l.cq, of: &l.remote}
 	t.all[l.ep] = l
+	t.count.Store(int64(len(t.all)))
 	t.making++
 	return l, nil
 }
@@ -204,12 +212,16 @@ func (t *connected) turn() (next time.Time) {
 		t.looked = now
 		t.look()
 	}
+	t.fenced()
 	for len(t.lost) > 0 {
 		l := t.lost[0]
 		t.lost = t.lost[1:]
 		t.ended(l)
 	}
 	scan, next := t.strangers.due(now)
+	if f := &t.r.fences; f.begun != f.passed.Load() {
+		next = liveness.Earlier(next, f.deadline)
+	}
 	if scan {
 		t.strangers.scan(now, t.known)
 	}
@@ -334,7 +346,7 @@ func (t *connected) connectedTo(l *link) {
 	t.r.queues = append(t.r.queues, l.queue)
 	if len(l.hello) > 0 {
 		if i, b, ok := t.r.mailbox.buffer(&l.remote); ok {
-			_, _ = t.r.mailbox.post(i, copy(b, l.hello), &l.remote, nil) // the handshake repeats it
+			_, _ = t.r.mailbox.post(i, copy(b, l.hello), &l.remote, nil, 0) // the handshake repeats it
 		}
 		l.hello = nil
 	}
@@ -376,6 +388,7 @@ func (t *connected) shut(l *link) error {
 		return nil
 	}
 	delete(t.all, l.ep)
+	defer func() { t.count.Store(int64(len(t.all))) }()
 	if t.links[l.key] == l {
 		delete(t.links, l.key)
 	}

@@ -36,6 +36,10 @@ const (
 	// controlBye: the sender gives up the connection, and posts nothing more. The value is a bye.
 	controlBye
 
+	// controlFence: the sender has closed memory. The value is a number, which controlFenced repeats behind all that was posted before.
+	controlFence
+	controlFenced
+
 	controlMustKnow = 0x80
 	// controlMessage: a message of the engine's, of so many bytes.
 	controlMessage = controlMustKnow | 1
@@ -75,7 +79,7 @@ func parseControl(b []byte) (c control, ok bool, err error) {
 		immediates: binary.BigEndian.Uint64(b[8:]), messages: binary.BigEndian.Uint64(b[16:]),
 		value: binary.BigEndian.Uint64(b[24:]), secret: secret(b[32:])}
 	switch {
-	case c.kind == controlStatus, c.kind == controlBye, c.kind == controlMessage:
+	case c.kind >= controlStatus && c.kind <= controlFenced, c.kind == controlMessage:
 		return c, true, nil
 	case c.kind&controlMustKnow != 0:
 		return c, false, fmt.Errorf("control message %#x must be understood and is not known", byte(c.kind))

@@ -94,6 +94,11 @@ func (d *datagram) turn() (next time.Time) { return next }
 
 func (d *datagram) ready() bool { return false }
 
+// connections is false, because nothing of one peer's can be ended: see Caps.Fences.
+func (d *datagram) connections() bool { return false }
+
+func (d *datagram) wake() {}
+
 func (d *datagram) cutOff() error {
 	if d.ep == nil {
 		return nil

@@ -32,7 +32,8 @@ type mailbox struct {
 type send struct {
 	generation uint32
 	to         *remote
-	conn       *conn // whose farewell it is
+	conn       *conn // whose farewell or fence it is
+	kind       controlKind
 }
 
 func (m *mailbox) open(r *Rail) (err error) {
@@ -76,11 +77,11 @@ func (m *mailbox) buffer(to *remote) (i uint32, b []byte, ok bool) {
 }
 
 // post sends n bytes of the buffer that was just returned. False is back-pressure.
-func (m *mailbox) post(i uint32, n int, to *remote, c *conn) (sent bool, err error) {
+func (m *mailbox) post(i uint32, n int, to *remote, c *conn, kind controlKind) (sent bool, err error) {
 	s := &m.sends[i]
 	op := fabric.Op{ID: newWorkID(workSend, s.generation, i), Peer: to.addr, NumSeg: 1}
 	if c != nil && to.link != nil {
-		op.Flags = fabric.FlagDeliveryComplete // for the link may be closed once it was heard
+		op.Flags = fabric.FlagDeliveryComplete // for the link may be closed once a farewell was heard
 	}
 	_, err = to.ep.Send([]fabric.Op{op},
 		[]fabric.Seg{m.mr.Seg(uint64(messageRecvs+i)*messageSize, uint64(n))})
@@ -91,7 +92,7 @@ func (m *mailbox) post(i uint32, n int, to *remote, c *conn) (sent bool, err err
 		return false, err
 	}
 	m.free = m.free[:len(m.free)-1]
-	s.to, s.conn = to, c
+	s.to, s.conn, s.kind = to, c, kind
 	to.sends++
 	return true, nil
 }
@@ -128,7 +129,7 @@ func (m *mailbox) forget(to *remote) {
 		if s.to != to {
 			continue
 		}
-		if s.conn != nil {
+		if s.conn != nil && s.kind == controlBye {
 			s.conn.byesSent++
 		}
 		m.sends[i] = send{generation: s.generation + 1}

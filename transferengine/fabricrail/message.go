@@ -37,10 +37,10 @@ func (r *Rail) say(c *conn, kind controlKind, value uint64, data []byte) bool {
 	m.put(b)
 	n := controlSize + copy(b[controlSize:], data)
 	var of *conn
-	if kind == controlBye {
+	if kind == controlBye || kind == controlFence {
 		of = c
 	}
-	sent, err := r.mailbox.post(i, n, c.remote, of)
+	sent, err := r.mailbox.post(i, n, c.remote, of, kind)
 	if err != nil {
 		r.fail(c, fmt.Errorf("%w: send a message: %w", rail.ErrPeerGone, err), 0)
 		return false
@@ -54,10 +54,20 @@ func (r *Rail) say(c *conn, kind controlKind, value uint64, data []byte) bool {
 // grant tells the peer what it may send, once it has used up half of what it was told; in a later turn if there is no room for
 // a message now.
 func (r *Rail) grant(c *conn) {
+	if !r.answerFence(c) {
+		r.owe(c)
+	}
 	if c.state != connUp || c.told-c.taken > uint64(r.cfg.Immediates/2) && c.messagesTold-c.messagesTaken > messageWindow/2 {
 		return
 	}
-	if !r.say(c, controlStatus, 0, nil) && !c.owed {
+	if !r.say(c, controlStatus, 0, nil) {
+		r.owe(c)
+	}
+}
+
+// owe notes that there was no room to say something.
+func (r *Rail) owe(c *conn) {
+	if !c.owed {
 		c.owed = true
 		r.owed = append(r.owed, c)
 	}
@@ -79,8 +89,11 @@ func (r *Rail) messageSent(q *queue, id workID, x *fabric.Completion) {
 	if !ok {
 		return
 	}
-	if c := s.conn; c != nil {
+	switch c := s.conn; {
+	case c != nil && s.kind == controlBye:
 		c.byesSent++
+	case c != nil && !x.Failed():
+		c.fenceTaken = true
 	}
 	if x.Failed() {
 		cause := reasonOf(q.cq.Err(x))
@@ -154,6 +167,11 @@ func (r *Rail) obey(c *conn, m control, data []byte) error {
 			r.outbox.Emit(rail.Event{Kind: rail.Message, Peer: c.id, Data: bytes.Clone(data[:m.value])})
 			r.grant(c)
 		}
+	case controlFence:
+		c.fenceAsked = max(c.fenceAsked, m.value)
+		r.grant(c)
+	case controlFenced:
+		c.fenceAnswer = max(c.fenceAnswer, m.value)
 	case controlBye:
 		r.bid(c, bye(m.value))
 	}

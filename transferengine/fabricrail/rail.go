@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"math"
 	"sync/atomic"
 	"time"
 
@@ -55,6 +56,7 @@ type Rail struct {
 	owed        []*conn // whose peers are to be granted something
 	outbox      outbox.Outbox
 	vigil       liveness.Vigil
+	fences      fences
 	doubts      bool // a peer seems to be gone
 	completions [64]fabric.Completion
 	at, end     int    // of these, the next that is to be taken, and how many there are
@@ -155,6 +157,7 @@ func (r *Rail) free() error {
 	var errs []error
 	if r.transport != nil {
 		errs = append(errs, r.transport.cutOff())
+		r.fences.pass(math.MaxUint64)
 	}
 	for _, c := range r.conns {
 		if c != nil {

@@ -3,6 +3,7 @@ package fabricrail
 import (
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"syscall"
 
 	"github.com/weftrdma/weft/fabric"
@@ -13,8 +14,12 @@ import (
 
 // registration implements [rail.Registration].
 type registration struct {
-	life life.Object
-	mr   *fabric.MR
+	life   life.Object
+	rail   *Rail
+	mr     *fabric.MR
+	pin    *life.Pin // of the memory, which peers may use after mr is closed
+	shared bool
+	fence  atomic.Uint64 // once it is closed
 }
 
 // Register implements [rail.Rail].
@@ -39,9 +44,9 @@ func (r *Rail) Register(memory []byte, access rail.Access) (rail.Registration, e
 	if err != nil {
 		return nil, err
 	}
-	reg := &registration{mr: mr}
-	if err := reg.life.Init("registration", &r.memory, mr.Close); err != nil {
-		return nil, errors.Join(err, mr.Close())
+	reg := &registration{rail: r, mr: mr, pin: life.NewPin(memory), shared: access != rail.LocalOnly}
+	if err := reg.life.Init("registration", &r.memory, reg.close); err != nil {
+		return nil, errors.Join(err, reg.close())
 	}
 	return reg, nil
 }
@@ -54,3 +59,20 @@ func (g *registration) RemoteAddr() uint64 { return g.mr.Addr() }
 
 // Close implements [rail.Registration].
 func (g *registration) Close() error { return g.life.Close() }
+
+func (g *registration) close() error {
+	if err := g.mr.Close(); err != nil {
+		return err
+	}
+	if g.shared {
+		g.fence.Store(g.rail.ask(g.pin))
+	} else {
+		g.pin.Release()
+	}
+	return nil
+}
+
+// InUse implements [rail.Lingerer].
+func (g *registration) InUse() bool { return g.fence.Load() > g.rail.fences.passed.Load() }
+
+var _ rail.Lingerer = (*registration)(nil)

@@ -31,6 +31,10 @@ type transport interface {
 	turn() (next time.Time)
 	// ready tells whether turn has something to do; it costs a system call.
 	ready() bool
+	// connections tells whether anybody is connected, so that what peers have begun in memory that is closed has to be ended. It may be
+	// called by any goroutine, and so may wake, which has a turn be taken.
+	connections() bool
+	wake()
 	// sleep is how to wait for something to happen, nil if there is nothing to wait for.
 	sleep() awaiter
 	// cutOff ends what is in flight, and close gives everything back.

@@ -209,8 +209,16 @@ type Registration interface {
 	// the memory has in this process: some NICs count from 0. It goes the same way into Op.RemoteAddr.
 	RemoteAddr() uint64
 	// Close makes the memory unknown to the NIC: operations of peers that come later are refused. No operation of this
-	// rail that uses it may be in flight.
+	// rail that uses it may be in flight. When it returns, nobody uses the memory any more, unless it is a [Lingerer].
 	Close() error
+}
+
+// Lingerer is a [Registration] in which peers may go on, after Close, with operations that they had begun before.
+type Lingerer interface {
+	// InUse tells of a registration that was closed whether peers may still be at it: what they write may land in the memory, and what
+	// they read be what is there by now. It becomes false as turns are taken, within a bound of the rail's whatever peers do, though one that
+	// does not answer may be lost by that; and at the latest when the rail is closed. It may be called by any goroutine.
+	InUse() bool
 }
 
 // PeerID names a peer of one rail. Values are not used again in a rail's life.

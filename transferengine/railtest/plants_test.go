@@ -407,8 +407,18 @@ func refusalPlants() []plant {
 		{clause: "memory that was taken back", bug: "nobody is told", says: "memory refused the access", event: without},
 		{clause: "memory of other goroutines", bug: "its keys are those of the one before", says: "to what goroutine",
 			register: confuse},
+		{clause: "memory that is closed in the midst", bug: "peers go on with what they had begun", says: "after it was closed",
+			register: func(r *buggy, memory []byte, access rail.Access) (rail.Registration, error) {
+				keys, err := r.Rail.Register(memory, access)
+				return lasting{keys}, err
+			}},
 	}
 }
+
+// lasting is memory that stays open to peers when it is closed.
+type lasting struct{ rail.Registration }
+
+func (lasting) Close() error { return nil }
 
 func endPlants() []plant {
 	return []plant{

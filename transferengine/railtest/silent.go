@@ -120,3 +120,41 @@ func closedBesideSilence(w *world) {
 		require.NoError(w, s.b.close())
 	}
 }
+
+// closedInTheMidst closes memory that a peer is writing to and reading from. What the memory has later stays as it is, and is not read.
+func closedInTheMidst(w *world) {
+	for range 5 {
+		most := w.silentSize()
+		a, b := w.openWith(2*most, rail.LocalOnly), w.openWith(2*most, rail.LocalOnly)
+		lent, err := b.rail.Register(b.memory, everything)
+		require.NoError(w, err)
+		w.fill(a.memory)
+		w.fill(b.memory)
+		size := int(min(uint64(most), a.caps.MaxLength))
+		atA, _ := w.connect(a, b)
+		a.postAll(atA, []*node{b}, a.op(rail.Write, 0, remoteOf(lent), 0, size))
+		if a.caps.Read {
+			a.postAll(atA, []*node{b}, a.op(rail.Read, most, remoteOf(lent), most, size))
+		}
+		for range w.random.IntN(30) {
+			w.round([]*node{a, b})
+		}
+		old, had := bytes.Clone(b.memory[most:]), bytes.Clone(a.memory[most:])
+		require.NoError(w, lent.Close())
+		if lingerer, can := lent.(rail.Lingerer); can {
+			w.until("nobody uses the memory", func() bool { return !lingerer.InUse() }, a, b)
+		}
+		w.fill(b.memory)
+		another := bytes.Clone(b.memory)
+		w.pass(50*time.Millisecond, a, b)
+		w.until("the operations are over", a.idle, a, b)
+		w.requireBytes(another, b.memory, "memory was written to after it was closed")
+		for i, x := range a.memory[most:][:size] {
+			if x != old[i] && x != had[i] {
+				w.Fatalf("byte %d of what was read is %#x, which came into the memory after it was closed", i, x)
+			}
+		}
+		require.NoError(w, a.close())
+		require.NoError(w, b.close())
+	}
+}

@@ -118,6 +118,7 @@ func clauses() []clause {
 		{"a silent peer is given up", silentPeer},
 		{"closing", closing},
 		{"closing beside a silent peer", closedBesideSilence},
+		{"memory that is closed in the midst", closedInTheMidst},
 		{"a peer is killed", killedInFlight},
 		{"a peer is killed while both wait", killedWhileWaiting},
 		{"a peer is started again at its address", startedAgain},
