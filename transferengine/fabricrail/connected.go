@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"net/netip"
-	"slices"
 	"sync/atomic"
 	"time"
 
@@ -50,30 +48,6 @@ type connected struct {
 	closing   bool
 	count     atomic.Int64 // of all
 	strangers strangers
-}
-
-// linkKey names a rail: its endpoint and its random key.
-type linkKey struct {
-	name string
-	key  uint64
-}
-
-func (a address) link() linkKey { return linkKey{a.name, a.key} }
-
-// link is a connection.
-type link struct {
-	remote
-	key    linkKey
-	called bool           // by this rail
-	from   netip.AddrPort // of its other end, if that called
-	loop   bool           // it is the end that was called, of a call of the rail to itself
-	up     bool
-	gone   error  // why it has ended; nil while it has not
-	hello  []byte // to be said as soon as it is up
-	since  time.Time
-	conn   *conn // what is sent on it is of this one
-	fence  fenceState
-	queue  *queue
 }
 
 // waiting is a request that is answered once the last link of its rail is closed.
@@ -148,25 +122,6 @@ func (t *connected) meet(to address) (*remote, error) {
 		return nil, errors.Join(fmt.Errorf("call %v: %w", to, err), t.shut(l))
 	}
 	return nil, nil
-}
-
-// make makes a link's endpoint, of the rail's own info or that of a request.
-func (t *connected) make(info *fabric.Info, key linkKey) (l *link, err error) {
-	l = &link{key: key, since: t.r.now}
-	l.link = l
-	cfg := fabric.CQConfig{Depth: t.r.cfg.perPeer(), Wait: fabric.WaitFD, Set: t.set}
-	if l.cq, err = t.r.domain.OpenCQ(cfg); err != nil {
-		return nil, err
-	}
-	l.ep, err = t.r.domain.OpenEndpoint(info, fabric.EndpointConfig{TxCQ: l.cq, RxCQ: l.cq, EQ: t.eq, SharedRx: t.srx})
-	if err != nil {
-		return nil, errors.Join(err, l.cq.Close())
-	}
-	l.queue = &queue{cq: l.cq, of: &l.remote}
-	t.all[l.ep] = l
-	t.count.Store(int64(len(t.all)))
-	t.making++
-	return l, nil
 }
 
 func (t *connected) hold(*conn) error { return nil }
@@ -286,6 +241,8 @@ func (t *connected) requested(e *fabric.Event) {
 		t.accept(e, key)
 	case key == t.r.self.link() && l.called:
 		t.accept(e, key)
+	case l.up && l.called && l.gone == nil:
+		t.reject(e) // the calls crossed, and the peer has taken this rail's
 	case l.gone != nil || l.up:
 		// The peer would not call if the link were of use to it: its end is on the way, or somebody calls in its name, and then the link
 		// stays. The call waits.
@@ -352,93 +309,6 @@ func (t *connected) connectedTo(l *link) {
 	}
 }
 
-// end notes that a link has ended. It is closed at the end of the turn, since its queue may be in use.
-func (t *connected) end(l *link, cause error) {
-	if l.gone != nil {
-		return
-	}
-	l.gone = fmt.Errorf("%w: its connection has ended", rail.ErrPeerGone)
-	if cause != nil {
-		l.gone = fmt.Errorf("%w: its connection has ended: %w", rail.ErrPeerGone, cause)
-	}
-	t.lost = append(t.lost, l)
-}
-
-// ended gives up the connection that a link served, and closes the link.
-func (t *connected) ended(l *link) {
-	if t.all[l.ep] != l {
-		return // closed meanwhile
-	}
-	for _, c := range t.r.conns {
-		if c == nil || c.remote != &l.remote {
-			continue
-		}
-		if c.state == connConnecting {
-			t.r.handshake.Broken(t.r.now, c.id, l.gone)
-		} else {
-			t.r.lost(c, l.gone)
-		}
-	}
-	_ = t.shut(l)
-}
-
-// shut closes a link. What was posted on it comes back before, and what has come on it is taken.
-func (t *connected) shut(l *link) error {
-	if t.all[l.ep] != l {
-		return nil
-	}
-	delete(t.all, l.ep)
-	defer func() { t.count.Store(int64(len(t.all))) }()
-	if t.links[l.key] == l {
-		delete(t.links, l.key)
-	}
-	if !l.up {
-		t.making--
-	}
-	if l.gone == nil {
-		l.gone = fmt.Errorf("%w: its connection was closed", rail.ErrPeerGone)
-	}
-	l.up = false
-	err := l.ep.Close()
-	if err == nil {
-		t.drain(l)
-		err = l.cq.Close()
-	}
-	t.r.queues = slices.DeleteFunc(t.r.queues, func(q *queue) bool { return q == l.queue })
-	if w, is := t.requests[l.key]; is && !l.loop && !t.closing {
-		delete(t.requests, l.key)
-		t.requested(w.event)
-	}
-	return err
-}
-
-// drain takes what the queue of a closed endpoint has, and flushes the operations that the provider said nothing of.
-func (t *connected) drain(l *link) {
-	r := t.r
-	if r.from == l.queue {
-		for r.at < r.end {
-			r.at++
-			r.completed(l.queue, &r.completions[r.at-1])
-		}
-	}
-	var rest [64]fabric.Completion
-	for {
-		n, err := l.cq.Poll(rest[:])
-		if n == 0 || err != nil {
-			break
-		}
-		for i := range rest[:n] {
-			r.completed(l.queue, &rest[i])
-		}
-	}
-	r.mailbox.forget(&l.remote)
-	for _, c := range r.conns {
-		if c != nil && c.remote == &l.remote {
-			r.flush(c)
-		}
-	}
-}
-
 // recall closes the link of a connection.
 func (t *connected) recall(c *conn) bool {
 	if c.remote != nil {
@@ -461,16 +331,6 @@ func (t *connected) closeStrays() {
 			t.reject(w.event)
 		}
 	}
-}
-
-// connOf is the connection that what comes on a link is of.
-func (l *link) connOf(t *connected) *conn {
-	if l.loop {
-		if l = t.links[l.key]; l == nil {
-			return nil
-		}
-	}
-	return l.conn
 }
 
 func (t *connected) cutOff() error {

@@ -77,7 +77,7 @@ func (r *Rail) HelloOf(endpoint []byte) []byte {
 
 // RequestOf is a request to the rail for a connection, in the name of an endpoint.
 func (r *Rail) RequestOf(endpoint []byte) []byte {
-	return appendRequest(address{provider: r.self.provider, name: string(endpoint), key: 1}, r.self.key)
+	return request{address{provider: r.self.provider, name: string(endpoint), key: 1}, r.self.key}.pad()
 }
 
 // HelloArrived gives the rail a hello as if it had just come.
@@ -115,3 +115,6 @@ func (r *Rail) Cut() (n int) {
 	}
 	return n
 }
+
+// Links is how many connections the rail has.
+func (r *Rail) Links() int { return len(r.transport.(*connected).all) }

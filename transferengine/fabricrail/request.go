@@ -6,13 +6,19 @@ import (
 	"github.com/weftrdma/weft/internal/tlv"
 )
 
-// A request for a connection has the address that calls and the key of the address that is called. It goes with the provider's own
-// message, which carries 256 bytes, and always has as many: so the rail is told of none before it is whole.
+// request is what a rail that calls another one sends along: which rail it calls, by the key of its address, and its own address. It
+// goes with the provider's own message, which carries 256 bytes, and always has as many, because the called rail's socket is ready only
+// once all of it is there ([strangers]).
 //
 //	offset  size  field
-//	0       2     length of what follows, big-endian
-//	2             the envelope "WfRC" with from and to
+//	0       2     length of the message, big-endian
+//	2             the message
 //	              zeros
+type request struct {
+	from address
+	to   uint64
+}
+
 const requestSize = 256
 
 var requestFormat = tlv.Format{
@@ -26,37 +32,41 @@ const (
 	fieldTo
 )
 
-// request is that of this rail to another.
-func (r *Rail) request(to address) []byte { return appendRequest(r.self, to.key) }
-
-func appendRequest(from address, to uint64) []byte {
-	b := requestFormat.Begin(nil)
-	b = tlv.AppendField(b, fieldFrom, from.append(nil))
-	b = tlv.Finish(tlv.AppendUint64(b, fieldTo, to))
-	padded := make([]byte, requestSize)
-	binary.BigEndian.PutUint16(padded, uint16(len(b)))
-	copy(padded[2:], b)
-	return padded
+func appendRequest(b []byte, q request) []byte {
+	b = requestFormat.Begin(b)
+	b = tlv.AppendField(b, fieldFrom, q.from.append(nil))
+	return tlv.Finish(tlv.AppendUint64(b, fieldTo, q.to))
 }
 
-// readRequest tells who sends a request, if it is one to this rail.
-func (r *Rail) readRequest(b []byte) (from address, ok bool) {
-	from, to, err := parseRequest(b)
-	return from, err == nil && to == r.self.key && from.provider == r.self.provider
-}
-
-func parseRequest(b []byte) (from address, to uint64, err error) {
-	if len(b) != requestSize || int(binary.BigEndian.Uint16(b)) > requestSize-2 {
-		return from, 0, requestFormat.Refuse("it has %d bytes, not %d", len(b), requestSize)
-	}
+func parseRequest(b []byte) (q request, err error) {
 	f := tlv.Fields{Format: &requestFormat}
-	err = f.Parse(b[2:][:binary.BigEndian.Uint16(b)], func(typ uint16, v []byte) {
+	err = f.Parse(b, func(typ uint16, v []byte) {
 		switch typ {
 		case fieldFrom:
-			from, f.Err = parseAddress(v)
+			q.from, f.Err = parseAddress(v)
 		case fieldTo:
-			to = f.Uint64(typ, v)
+			q.to = f.Uint64(typ, v)
 		}
 	})
-	return from, to, err
+	return q, err
+}
+
+// pad makes a message as long as all are.
+func (q request) pad() []byte {
+	b := make([]byte, requestSize)
+	n := copy(b[2:], appendRequest(nil, q))
+	binary.BigEndian.PutUint16(b, uint16(n))
+	return b
+}
+
+// request is that of this rail to another.
+func (r *Rail) request(to address) []byte { return request{r.self, to.key}.pad() }
+
+// readRequest tells who sends what came along with a call, if it is a request to this rail.
+func (r *Rail) readRequest(b []byte) (from address, ok bool) {
+	if len(b) != requestSize || int(binary.BigEndian.Uint16(b)) > requestSize-2 {
+		return from, false
+	}
+	q, err := parseRequest(b[2:][:binary.BigEndian.Uint16(b)])
+	return q.from, err == nil && q.to == r.self.key && q.from.provider == r.self.provider
 }

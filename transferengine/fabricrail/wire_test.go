@@ -35,6 +35,7 @@ func testRefusal() *handshake.Refusal[address] {
 var (
 	hellos    = tlvtest.Codec[*hello]{Append: wire.AppendHello, Parse: wire.ParseHello}
 	refusals  = tlvtest.Codec[*handshake.Refusal[address]]{Append: wire.AppendRefusal, Parse: wire.ParseRefusal}
+	requests  = tlvtest.Codec[request]{Append: appendRequest, Parse: parseRequest}
 	addresses = tlvtest.Codec[address]{Append: wire.AppendAddress, Parse: parseAddress}
 )
 
@@ -43,9 +44,39 @@ func TestGolden(t *testing.T) {
 	refusals.Golden(t, "v1/fabric-refusal.golden", testRefusal(), messageSize)
 	addresses.Golden(t, "v1/fabric-address.golden", testHello().From, rail.MaxAddress)
 
+	tcp := testHello()
+	tcp.From.provider = "tcp"
+	requests.Golden(t, "v1/fabric-request.golden", request{tcp.From, tcp.To}, requestSize-2)
+	addresses.Golden(t, "v1/fabric-address-tcp.golden", tcp.From, rail.MaxAddress)
+
 	var c [controlSize]byte
 	control{controlStatus, 0x00305007, 512, 24, 0x0102030405060708, testSecret}.put(c[:])
 	require.Equal(t, hex.EncodeToString(tlvtest.Read(t, "v2/fabric-control.golden")), hex.EncodeToString(c[:]))
+}
+
+// TestGoldenFences are of connections alone.
+func TestGoldenFences(t *testing.T) {
+	for kind, name := range map[controlKind]string{controlFence: "fabric-control-fence", controlFenced: "fabric-control-fenced"} {
+		var c [controlSize]byte
+		control{kind, 0x00305007, 512, 24, 3, testSecret}.put(c[:])
+		require.Equal(t, hex.EncodeToString(tlvtest.Read(t, "v2/"+name+".golden")), hex.EncodeToString(c[:]))
+	}
+}
+
+// TestRequestIsAlwaysAsLong, and the longest address of tcp fits.
+func TestRequestIsAlwaysAsLong(t *testing.T) {
+	long := address{provider: "tcp", name: strings.Repeat("n", 28), text: strings.Repeat("t", maxText), key: 9} // a sockaddr_in6
+	r := &Rail{self: address{provider: long.provider, key: 7}}
+	b := request{long, 7}.pad()
+	require.Len(t, b, requestSize)
+	from, ok := r.readRequest(b)
+	require.True(t, ok)
+	require.Equal(t, long, from)
+	for name, bad := range map[string][]byte{"none": nil, "short": b[:255], "zeros": make([]byte, 256), "long": append([]byte{255, 255}, b[2:]...),
+		"another's": request{long, 8}.pad(), "of another provider": request{address{provider: "efa", name: "n", key: 9}, 7}.pad()} {
+		_, ok := r.readRequest(bad)
+		require.False(t, ok, name)
+	}
 }
 
 // TestGoldenOptions is of a hello with all optional fields.
@@ -98,6 +129,7 @@ func TestHelloRefused(t *testing.T) {
 func TestEveryFieldIsNeededInItsSize(t *testing.T) {
 	hellos.Fields(t, wire.HelloFormat(), testHello())
 	refusals.Fields(t, wire.RefusalFormat(), testRefusal(), tlv.Required|5) // the text
+	requests.Fields(t, &requestFormat, request{testHello().From, 1})
 	addresses.Fields(t, &addressFormat, testHello().From, fieldProvider, fieldName)
 }
 
@@ -132,6 +164,8 @@ func TestSecretsDifferInEveryBit(t *testing.T) {
 }
 
 func FuzzHello(f *testing.F) { hellos.Fuzz(f, testHello()) }
+
+func FuzzRequest(f *testing.F) { requests.Fuzz(f, request{testHello().From, 1}) }
 
 func FuzzRefusal(f *testing.F) { refusals.Fuzz(f, testRefusal()) }
 
