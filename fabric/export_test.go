@@ -32,3 +32,6 @@ func (eq *EQ) Known() int {
 	defer eq.mu.Unlock()
 	return len(eq.known)
 }
+
+// Sleeping tells whether somebody sleeps in the set.
+func (s *WaitSet) Sleeping() bool { return s.waiter.listening.Load() }

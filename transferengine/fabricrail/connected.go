@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/weftrdma/weft/fabric"
@@ -66,6 +67,9 @@ const (
 func (t *connected) open(info *fabric.Info) (name []byte, err error) {
 	t.links, t.all = make(map[linkKey]*link), make(map[*fabric.Endpoint]*link)
 	t.may, t.requests = make(map[linkKey]bool), make(map[linkKey]waiting)
+	if err := checkParams(); err != nil {
+		return nil, err
+	}
 	hints := t.r.hints()
 	hints.Service = ""
 	infos, err := fabric.GetInfo(hints)
@@ -89,6 +93,18 @@ func (t *connected) open(info *fabric.Info) (name []byte, err error) {
 		return nil, err
 	}
 	return name, t.strangers.open(name)
+}
+
+// checkParams refuses what would have the kernel send from memory after an endpoint was closed.
+func checkParams() error {
+	const zerocopy = "FI_TCP_ZEROCOPY_SIZE"
+	params, err := fabric.Params()
+	for _, p := range params {
+		if p.Name == zerocopy && p.Value != "" && p.Value != "-1" {
+			return fmt.Errorf("%s is set (%s): operations could not be taken back: %w", zerocopy, p.Value, syscall.EINVAL)
+		}
+	}
+	return err
 }
 
 func (t *connected) receiver() *fabric.Endpoint { return t.srx }

@@ -265,6 +265,15 @@ func TestWhatAProviderLacksIsNamed(t *testing.T) {
 	require.NoError(t, fabricrail.CheckInfo(sound))
 }
 
+// TestZeroCopyIsRefused: what was taken back would be sent yet.
+func TestZeroCopyIsRefused(t *testing.T) {
+	rdmatest.Require(t, rdmatest.Fabric)
+	t.Setenv("FI_TCP_ZEROCOPY_SIZE", "65536")
+	_, err := local().Open(rail.Incarnation{1})
+	require.ErrorIs(t, err, syscall.EINVAL)
+	require.ErrorContains(t, err, "FI_TCP_ZEROCOPY_SIZE is set (65536)")
+}
+
 // TestOnlyCalled: a rail that takes only peers that it called or expects passes over the hellos of others.
 func TestOnlyCalled(t *testing.T) {
 	rdmatest.Require(t, rdmatest.Fabric)

@@ -1,6 +1,7 @@
 package handshake
 
 import (
+	"errors"
 	"testing"
 	"time"
 
@@ -142,3 +143,46 @@ func TestConnectToOneThatCalls(t *testing.T) {
 		require.ErrorIs(t, a.downs[id], rail.ErrUnreachable)
 	})
 }
+
+// TestBrokenTransportIsCalledAnew: where somebody waits for the peer, and otherwise the half is given up. One that is up, or has not
+// heard of the other, is not concerned.
+func TestBrokenTransportIsCalledAnew(t *testing.T) {
+	eachWire(t, func(t *testing.T, n *network) {
+		a, b := n.add(), n.add()
+		require.True(t, a.MayCall(b.self))
+		id := a.connect(n.now, b, time.Minute)
+		a.Broken(n.now, id, errBroken)
+		require.True(t, a.Calling(), "nothing was heard of the other end")
+		b.connect(n.now, a, time.Minute)
+		var e *end[place, link]
+		for e == nil { // who hears a hello that was said before its own was heard
+			require.True(t, n.step(n.now.Add(time.Minute)))
+			for _, n := range []*node{a, b} {
+				for _, its := range n.byID {
+					if its.state == holding {
+						a, b, e = n, map[*node]*node{a: b, b: a}[n], its
+					}
+				}
+			}
+		}
+		nonce := e.nonce
+		a.Broken(n.now, e.id, errBroken)
+		require.NotEqual(t, nonce, e.nonce, "another half")
+		n.run(10 * time.Second)
+		n.requireConnected(a, b)
+		a.Broken(n.now, e.id, errBroken)
+		n.requireConnected(a, b)
+
+		c := n.add() // calls a, which waits for nobody
+		c.connect(n.now, a, time.Second)
+		for len(a.pending) == 0 {
+			require.True(t, n.step(n.now.Add(time.Minute)))
+		}
+		its := a.pending[0]
+		require.Equal(t, holding, its.state)
+		a.Broken(n.now, its.id, errBroken)
+		require.NotContains(t, a.byID, its.id)
+	})
+}
+
+var errBroken = errors.New("broken")
