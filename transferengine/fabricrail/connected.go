@@ -45,6 +45,7 @@ type connected struct {
 	making    int                        // links that are not up
 	looked    time.Time                  // at the event queue, last
 	strayed   time.Time                  // when links without a connection were looked for, last
+	strays    bool                       // there may be some
 	requests  map[linkKey]waiting        // of rails whose last link is not closed yet
 	closing   bool
 	count     atomic.Int64 // of all
@@ -196,11 +197,11 @@ func (t *connected) turn() (next time.Time) {
 	if scan {
 		t.strangers.scan(now, t.known)
 	}
-	if now.Sub(t.strayed) >= linkTimeout/4 {
+	if t.strays && now.Sub(t.strayed) >= linkTimeout/4 {
 		t.strayed = now
 		t.closeStrays()
 	}
-	if t.making > 0 || len(t.all) > 0 {
+	if t.strays {
 		next = liveness.Earlier(next, t.strayed.Add(linkTimeout/4))
 	}
 	return next
@@ -266,6 +267,7 @@ func (t *connected) requested(e *fabric.Event) {
 			t.reject(other.event)
 		}
 		t.requests[key] = waiting{e, t.r.now}
+		t.strays = true
 	case l.called && compareLinks(t.r.self.link(), key) > 0:
 		t.reject(e) // the peer takes this rail's call, as it compares likewise
 	default:
@@ -335,12 +337,19 @@ func (t *connected) recall(c *conn) bool {
 
 // closeStrays closes links that serve no connection and have had the time for it, and gives up requests that wait for as long.
 func (t *connected) closeStrays() {
+	t.strays = false
 	for _, l := range t.all {
 		other := t.links[l.key]
-		if l.users == 0 && !(l.loop && other != nil && other.users > 0) && t.r.now.Sub(l.since) > linkTimeout {
+		if l.users > 0 || l.loop && other != nil && other.users > 0 {
+			continue
+		}
+		if t.r.now.Sub(l.since) > linkTimeout {
 			_ = t.shut(l)
+		} else {
+			t.strays = true
 		}
 	}
+	t.strays = t.strays || len(t.requests) > 0
 	for key, w := range t.requests {
 		if t.r.now.Sub(w.since) > linkTimeout {
 			delete(t.requests, key)

@@ -51,6 +51,7 @@ func (t *connected) make(info *fabric.Info, key linkKey) (l *link, err error) {
 	t.all[l.ep] = l
 	t.count.Store(int64(len(t.all)))
 	t.making++
+	t.strays = true
 	return l, nil
 }
 
