@@ -46,6 +46,7 @@ type conn struct {
 	doubted                     time.Time // when the peer seemed to be gone, while there was more of it to be taken
 	cause                       error     // from when it is given up, as what follows
 	report                      bool      // PeerLost and PeerDown are due
+	wasUp                       bool      // what comes from the peer is reported until it is down
 	lost                        bool      // PeerLost was reported
 	silent                      bool      // the peer cannot be told, or will not answer
 	deadline                    time.Time
@@ -161,7 +162,7 @@ func (r *Rail) otherProvider(to address) error {
 // Up implements [handshake.Effects].
 func (r railEffects) Up(id rail.PeerID, _ address, incarnation rail.Incarnation) {
 	c := r.peers[id]
-	c.state = connUp
+	c.state, c.wasUp = connUp, true
 	r.transport.calls(c.peer, false)
 	if r.traits.source {
 		r.bySource[c.remote.addr] = c

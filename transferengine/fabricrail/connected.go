@@ -343,10 +343,10 @@ func (t *connected) closeStrays() {
 		if l.users > 0 || l.loop && other != nil && other.users > 0 {
 			continue
 		}
-		if t.r.now.Sub(l.since) > linkTimeout {
-			_ = t.shut(l)
-		} else {
+		if waits := l.called && t.may[l.key]; waits || t.r.now.Sub(l.since) <= linkTimeout {
 			t.strays = true
+		} else {
+			_ = t.shut(l)
 		}
 	}
 	t.strays = t.strays || len(t.requests) > 0

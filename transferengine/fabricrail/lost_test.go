@@ -3,11 +3,13 @@ package fabricrail_test
 import (
 	"encoding/hex"
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/weftrdma/weft/internal/mem"
 	"github.com/weftrdma/weft/internal/rdmatest"
 	"github.com/weftrdma/weft/transferengine/fabricrail"
 	"github.com/weftrdma/weft/transferengine/rail"
@@ -109,4 +111,57 @@ func deathUnderLoad(t *testing.T, cfg fabricrail.Config, connected bool) {
 		}
 	}
 	require.FailNow(t, "not noticed", "%d of %d turns were full", full, turns)
+}
+
+// TestImmediatesThatArrivedAreReported, before the peer is down, also those that were not taken when it was given up.
+func TestImmediatesThatArrivedAreReported(t *testing.T) {
+	rdmatest.Require(t, rdmatest.Fabric)
+	a, b := open(t, local(), 1), open(t, local(), 2)
+	toB := a.connect(b)
+	memory, write := b.target(64)
+	source, keys := a.lent(64, 1)
+	defer func() { require.NoError(t, keys.Close()) }()
+	write.HasImm, write.LocalAddr, write.LocalKey, write.Length = true, mem.Addr(source), keys.LocalKey(), 64
+	const many = 32
+	ops := make([]rail.Op, many)
+	for i := range ops {
+		ops[i] = write
+	}
+	n, err := a.rail.Post(toB, ops)
+	require.NoError(t, err)
+	require.Equal(t, many, n)
+	ctx := rdmatest.Context(t, patience)
+	pass(10*time.Millisecond, a) // the network has all of them
+	var call atomic.Uint64
+	for !b.rail.(rail.Spinner).Spin(time.Microsecond, &call, 0) { // which takes them from the provider
+		require.NoError(t, ctx.Err())
+	}
+	for acknowledged := 0; acknowledged < many; {
+		a.turn()
+		for _, e := range a.events {
+			if e.Kind == rail.Completed {
+				require.NoError(t, e.Err)
+				acknowledged++
+			}
+		}
+		a.events = nil
+		require.NoError(t, ctx.Err(), "%d are acknowledged", acknowledged)
+	}
+	require.Equal(t, byte(1), memory[63])
+	b.rail.Disconnect(time.Now(), 1)
+	immediates := 0
+	for events := make([]rail.Event, 4); ; {
+		a.turn()
+		n, _ := b.rail.Turn(time.Now(), events)
+		for _, e := range events[:n] {
+			switch e.Kind {
+			case rail.Immediate:
+				immediates++
+			case rail.PeerDown:
+				require.Equal(t, many, immediates)
+				return
+			}
+		}
+		require.NoError(t, ctx.Err())
+	}
 }

@@ -163,7 +163,7 @@ func (r *Rail) obey(c *conn, m control, data []byte) error {
 			return fmt.Errorf("message says %d bytes and has %d", m.value, len(data))
 		}
 		c.messagesTaken++
-		if c.state == connUp {
+		if c.wasUp {
 			r.outbox.Emit(rail.Event{Kind: rail.Message, Peer: c.id, Data: bytes.Clone(data[:m.value])})
 			r.grant(c)
 		}

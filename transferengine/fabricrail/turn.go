@@ -238,7 +238,7 @@ func (r *Rail) immediate(q *queue, x *fabric.Completion) {
 	}
 	r.heard(c)
 	c.taken++
-	if c.state == connUp {
+	if c.wasUp {
 		c.offered++
 		r.outbox.Emit(rail.Event{Kind: rail.Immediate, Peer: c.id, Imm: uint32(x.Data)})
 		r.grant(c)
