@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"net/netip"
 	"sync"
 	"syscall"
 	"time"
@@ -56,17 +55,6 @@ type Receiver struct {
 	mu      sync.Mutex
 	claimed map[rail.Incarnation]chan struct{} // engines of senders, until they are released
 	seats   *seats                             // while it serves
-}
-
-// Hosts are those that have seats now, as [HostOf] names them. It may be called at any time.
-func (r *Receiver) Hosts() []netip.Addr {
-	r.mu.Lock()
-	seats := r.seats
-	r.mu.Unlock()
-	if seats == nil {
-		return nil
-	}
-	return seats.hosts()
 }
 
 func (r *Receiver) validate() error {
