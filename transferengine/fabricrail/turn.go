@@ -45,7 +45,10 @@ func (r *Rail) peerAt(now time.Time, at []byte) (address, error) {
 func (r *Rail) Turn(now time.Time, events []rail.Event) (n int, next time.Time) {
 	r.begin(now, events)
 	watching := r.vigil.Due(now)
-	more := r.poll(watching)
+	polled, more := r.poll(watching)
+	if more {
+		r.vigil.Took(now, polled, r.cfg.CompletionDepth-r.room)
+	}
 	r.payGrants()
 	r.handshake.Turn(now)
 	if watching {
@@ -78,19 +81,19 @@ func (r *Rail) begin(now time.Time, events []rail.Event) {
 	r.outbox.Begin(events)
 }
 
-// poll takes completions until there are none, the events are full, or it was enough for a turn. It returns true if it
-// stopped before there were none. A look that brought fewer than it might have is the last one: another would cost what it
+// poll takes completions until there are none, the events are full, or it was enough for a turn. It returns how many it took, and
+// true if it stopped before there were none. A look that brought fewer than it might have is the last one: another would cost what it
 // costs to find nothing, and the next turn takes it. Only to be thorough, before peers are judged by what they have sent, poll
 // goes on until a look finds nothing.
-func (r *Rail) poll(thorough bool) (more bool) {
-	for polled := 0; polled < maxPolled; polled++ {
+func (r *Rail) poll(thorough bool) (polled int, more bool) {
+	for ; polled < maxPolled; polled++ {
 		if r.outbox.Full() {
-			return true
+			return polled, true
 		}
 		if r.at == r.end {
 			if r.emptied && !thorough && r.failed == nil {
 				r.emptied = false
-				return false
+				return polled, false
 			}
 			n, err := 0, r.failed
 			if r.failed = nil; err == nil {
@@ -98,16 +101,16 @@ func (r *Rail) poll(thorough bool) (more bool) {
 			}
 			if err != nil {
 				r.failAll(fmt.Errorf("%w: %w", rail.ErrPeerGone, err))
-				return false
+				return polled, false
 			}
 			if r.took(n); n == 0 {
-				return false
+				return polled, false
 			}
 		}
 		r.at++
 		r.completed(&r.completions[r.at-1])
 	}
-	return true
+	return polled, true
 }
 
 // took notes what a look at the queue brought.

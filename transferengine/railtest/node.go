@@ -255,6 +255,15 @@ func (w *world) roundBy(by time.Time, nodes []*node) (busy bool) {
 	return busy
 }
 
+// tick lets a virtual clock go on; a real one does by itself.
+func (w *world) tick(d time.Duration) {
+	if w.suite.Virtual {
+		w.clock = w.clock.Add(d)
+	} else {
+		runtime.Gosched()
+	}
+}
+
 // pass has the nodes take turns for a time.
 func (w *world) pass(d time.Duration, nodes ...*node) {
 	end := w.now().Add(d)

@@ -120,6 +120,7 @@ func clauses() []clause {
 		{"closing beside a silent peer", closedBesideSilence},
 		{"a peer is killed", killedInFlight},
 		{"a peer is killed while both wait", killedWhileWaiting},
+		{"a peer is killed while another one sends", killedUnderLoad},
 		{"a peer is started again at its address", startedAgain},
 		{"nothing leaks", nothingLeaks},
 		{"a target that computes", targetThatComputes},

@@ -72,7 +72,7 @@ type railEffects struct{ *Rail }
 func (r railEffects) Open(id rail.PeerID, _ address) (half, error) {
 	if need := r.cfg.perPeer(); r.room < need {
 		return half{}, fmt.Errorf("%s: no room for another peer: each takes %d of the completion queue's %d; raise "+
-			"Config.CompletionDepth, or lower WriteDepth or Immediates: %w", r.name, need, r.cq.Depth(), verbs.ErrQueueFull)
+			"Config.CompletionDepth, or lower WriteDepth or Immediates: %w", r.name, need, r.depth, verbs.ErrQueueFull)
 	}
 	c := &conn{id: id, tokens: make([]uint64, 1<<bits.Len(uint(r.cfg.WriteDepth-1)))}
 	h, err := r.build(c)

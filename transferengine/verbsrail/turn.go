@@ -39,7 +39,10 @@ func (r *Rail) Turn(now time.Time, events []rail.Event) (n int, next time.Time) 
 	watching := r.vigil.Due(now)
 	// What Spin or Arm found empty may be looked at again by the next turn, unless peers are about to be judged by it.
 	r.emptied = r.emptied && r.wcEnd > 0 && !watching
-	more := r.poll()
+	polled, more := r.poll()
+	if more {
+		r.vigil.Took(now, polled, r.depth-r.room)
+	}
 	calling := r.handshake.Calling()
 	if calling {
 		r.handshake.Turn(now)
@@ -75,31 +78,31 @@ func (r *Rail) begin(now time.Time, events []rail.Event) {
 	r.outbox.Begin(events)
 }
 
-// poll takes completions until there are none, the events are full, or it was enough for a turn. It returns true if it
-// stopped before there were none.
-func (r *Rail) poll() (more bool) {
-	for polled := 0; polled < maxPolled; polled++ {
+// poll takes completions until there are none, the events are full, or it was enough for a turn. It returns how many it took, and
+// true if it stopped before there were none.
+func (r *Rail) poll() (polled int, more bool) {
+	for ; polled < maxPolled; polled++ {
 		if r.outbox.Full() {
 			r.emptied = false
-			return true
+			return polled, true
 		}
 		if r.wcAt == r.wcEnd && !r.emptied {
 			n, err := r.cq.Poll(r.wcs[:])
 			if err != nil {
 				r.failAll(err)
-				return false
+				return polled, false
 			}
 			r.wcAt, r.wcEnd, r.emptied = 0, n, n < len(r.wcs)
 		}
 		if r.wcAt == r.wcEnd {
 			r.room, r.freed, r.emptied = r.room+r.freed, 0, false
-			return false
+			return polled, false
 		}
 		r.wcAt++
 		r.completed(&r.wcs[r.wcAt-1])
 	}
 	r.emptied = false
-	return true
+	return polled, true
 }
 
 // failAll gives up every connection, for the device is lost.
