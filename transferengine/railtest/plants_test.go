@@ -456,6 +456,18 @@ func endPlants() []plant {
 			}},
 		{clause: "nothing lands at who is done with a peer", bug: "it is only said to be done", says: "something landed",
 			network: simrail.Config{Delay: 5 * time.Millisecond}, leave: guess},
+		{clause: "what is acknowledged arrives before a peer is down", bug: "what a peer sent that is given up is not looked at",
+			says: "immediates that the peer was told are in place",
+			leave: func(r *buggy, now time.Time, peer rail.PeerID) {
+				r.count = 1
+				r.Rail.Disconnect(now, peer)
+			},
+			event: func(r *buggy, e rail.Event) []rail.Event {
+				if r.count == 1 && e.Kind == rail.Immediate {
+					return nil
+				}
+				return []rail.Event{e}
+			}},
 		{clause: "closing", bug: "memory that is registered matters", says: "device or resource busy",
 			close: func(*buggy) error { return syscall.EBUSY }},
 		{clause: "closing", bug: "the peer notices nothing", says: "hold: the peer notices", event: drop(rail.PeerDown, 1)},

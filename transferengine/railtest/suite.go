@@ -115,6 +115,7 @@ func clauses() []clause {
 		{"disconnecting with operations in flight", disconnectingInFlight},
 		{"proof that nothing lands", proof},
 		{"nothing lands at who is done with a peer", landsNoMore},
+		{"what is acknowledged arrives before a peer is down", acknowledgedArrive},
 		{"a silent peer is given up", silentPeer},
 		{"closing", closing},
 		{"closing beside a silent peer", closedBesideSilence},

@@ -38,7 +38,7 @@ func (r *Rail) Turn(now time.Time, events []rail.Event) (n int, next time.Time) 
 	r.begin(now, events)
 	watching := r.vigil.Due(now)
 	// What Spin or Arm found empty may be looked at again by the next turn, unless peers are about to be judged by it.
-	r.emptied = r.emptied && r.wcEnd > 0 && !watching
+	r.emptied = r.emptied && r.wcEnd > 0 && !watching && len(r.dying) == 0
 	polled, more := r.poll()
 	if more {
 		r.vigil.Took(now, polled, r.depth-r.room)
@@ -54,7 +54,7 @@ func (r *Rail) Turn(now time.Time, events []rail.Event) (n int, next time.Time) 
 		next = liveness.Earlier(next, r.handshake.Next())
 	}
 	if len(r.dying) > 0 {
-		next = liveness.Earlier(next, r.reap())
+		next = liveness.Earlier(next, r.reap(r.vigil.Taken(now, !more)))
 	}
 	if more {
 		next = now
@@ -175,8 +175,9 @@ func (r *Rail) written(c *conn, index uint16, wc *verbs.WC) {
 	}
 }
 
-// immediate takes an immediate of the peer.
+// immediate takes the completion of a receive for an immediate. One of a peer that was given up before it came up is nobody's.
 func (r *Rail) immediate(c *conn, wc *verbs.WC) {
+	c.receives--
 	if wc.Status != verbs.WCSuccess {
 		r.fail(c, broken(wc), farewellAfter(wc.Status))
 		return
@@ -187,6 +188,9 @@ func (r *Rail) immediate(c *conn, wc *verbs.WC) {
 	}
 	r.heard(c)
 	c.taken++
+	if c.state != connUp && !c.wasUp {
+		return
+	}
 	r.outbox.Emit(rail.Event{Kind: rail.Immediate, Peer: c.id, Imm: wc.Imm})
 	if left := int(c.offered - c.taken); c.state == connUp && left <= r.cfg.Immediates/2 {
 		if err := r.offer(c, r.cfg.Immediates-left); err != nil {

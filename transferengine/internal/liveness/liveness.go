@@ -82,14 +82,18 @@ func (v *Vigil) Took(now time.Time, n, most int) {
 	}
 }
 
-// Look has a peer be given a sign of life if one is due, or says why the peer is lost. What came from the peer before the reason to
-// judge it has been taken by then: drained tells that nothing was left in the queue in this turn, otherwise Took tells by when it was
-// so.
-func (v *Vigil) Look(now time.Time, s *Signs, drained bool, speak func()) (gone error) {
-	taken := v.taken
+// Taken is a time by which everything that had come has been taken. Drained tells that nothing was left in the queue in this turn.
+func (v *Vigil) Taken(now time.Time, drained bool) time.Time {
 	if drained {
-		taken = now
+		return now
 	}
+	return v.taken
+}
+
+// Look has a peer be given a sign of life if one is due, or says why the peer is lost. What came from the peer before the reason to
+// judge it has been taken by then, as Taken tells.
+func (v *Vigil) Look(now time.Time, s *Signs, drained bool, speak func()) (gone error) {
+	taken := v.Taken(now, drained)
 	if s.ended.IsZero() && s.sentinel != nil && s.sentinel.Ended() {
 		s.ended = now
 	}
