@@ -27,7 +27,8 @@ func killedUnderLoad(w *world) {
 
 	turns, full := 0, 0
 	round := func(others []*node) {
-		for b.post(atB, withImm(b.op(rail.Write, 0, a.remote(), 0, 8), 1)) == 1 {
+		for range 4 * room { // of which the rail takes what it has credit for
+			b.post(atB, withImm(b.op(rail.Write, 0, a.remote(), 0, 8), 1))
 		}
 		for _, n := range others {
 			n.turn()
