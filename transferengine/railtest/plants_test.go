@@ -146,26 +146,6 @@ func unload(r *buggy, now time.Time, events []rail.Event) (int, time.Time) {
 	return r.Rail.Turn(now, events)
 }
 
-// whenQuiet reports the end of a peer in a turn that has room for more.
-func whenQuiet(r *buggy, now time.Time, events []rail.Event) (n int, next time.Time) {
-	own := make([]rail.Event, len(events))
-	did, next := r.Rail.Turn(now, own)
-	for _, e := range own[:did] {
-		if e.Kind == rail.PeerLost || e.Kind == rail.PeerDown {
-			r.extra = append(r.extra, e)
-			continue
-		}
-		events[n] = e
-		n++
-	}
-	if did < len(own) {
-		told := copy(events[n:], r.extra)
-		r.extra = r.extra[told:]
-		n += told
-	}
-	return n, next
-}
-
 // early reports a peer that is given up at once.
 func early(r *buggy, now time.Time, peer rail.PeerID) {
 	r.extra = append(r.extra, rail.Event{Kind: rail.PeerLost, Peer: peer, Err: net.ErrClosed},
@@ -200,7 +180,7 @@ func silent(r *buggy, e rail.Event) []rail.Event {
 
 // plants are all bugs.
 func plants() []plant {
-	return slices.Concat(connectionPlants(), dataPlants(), flowPlants(), messagePlants(), refusalPlants(), endPlants(), silencePlants())
+	return slices.Concat(connectionPlants(), dataPlants(), flowPlants(), messagePlants(), refusalPlants(), endPlants(), silencePlants(), loadPlants())
 }
 
 func connectionPlants() []plant {
@@ -456,18 +436,6 @@ func endPlants() []plant {
 			}},
 		{clause: "nothing lands at who is done with a peer", bug: "it is only said to be done", says: "something landed",
 			network: simrail.Config{Delay: 5 * time.Millisecond}, leave: guess},
-		{clause: "what is acknowledged arrives before a peer is down", bug: "what a peer sent that is given up is not looked at",
-			says: "immediates that the peer was told are in place",
-			leave: func(r *buggy, now time.Time, peer rail.PeerID) {
-				r.count = 1
-				r.Rail.Disconnect(now, peer)
-			},
-			event: func(r *buggy, e rail.Event) []rail.Event {
-				if r.count == 1 && e.Kind == rail.Immediate {
-					return nil
-				}
-				return []rail.Event{e}
-			}},
 		{clause: "closing", bug: "memory that is registered matters", says: "device or resource busy",
 			close: func(*buggy) error { return syscall.EBUSY }},
 		{clause: "closing", bug: "the peer notices nothing", says: "hold: the peer notices", event: drop(rail.PeerDown, 1)},
@@ -483,8 +451,6 @@ func endPlants() []plant {
 		{clause: "a peer is killed while both wait", bug: "nobody is told", says: "hold: down", event: drop(rail.PeerDown, 1)},
 		{clause: "a peer is killed while both wait", bug: "later than promised", says: "is not less than or equal to",
 			caps: func(c *rail.Caps) { c.DeathWithin = -time.Hour }},
-		{clause: "a peer is killed while another one sends", bug: "nobody is told before all is quiet", says: "told too late under load",
-			turn: whenQuiet},
 		{clause: "a peer is started again at its address", bug: "it is taken for the one before", says: "it is another one",
 			event: func(r *buggy, e rail.Event) []rail.Event {
 				if e.Kind == rail.PeerUp {
