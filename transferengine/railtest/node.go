@@ -200,7 +200,7 @@ func (n *node) noteEnd(e rail.Event) error {
 		}
 	}
 	if e.Err == nil || e.Err.Error() != before.Err.Error() {
-		return fmt.Errorf("peer %d is down for %v, and was lost for %v", e.Peer, e.Err, before.Err)
+		return fmt.Errorf("peer %d is down for %w, and was lost for %w", e.Peer, e.Err, before.Err)
 	}
 	n.downs[e.Peer] = e
 	return nil
