@@ -262,6 +262,42 @@ func landsNoMore(w *world) {
 	}
 }
 
+// acknowledgedArrive gives up a peer whose immediates nobody has looked at. Those that the peer was told are in place are reported all
+// the same, before it is down.
+func acknowledgedArrive(w *world) {
+	for round := range 5 {
+		a, b, atA, atB := w.pair()
+		many := 64
+		if window := a.caps.MaxImmediates; window > 0 {
+			many = min(many, window)
+		}
+		for i := range many {
+			b.postAll(atB, nil, withImm(b.op(rail.Write, 0, a.remote(), 0, 8), uint32(i)))
+		}
+		w.pass(20*time.Millisecond, b)
+		acknowledged := 0
+		for _, err := range b.done {
+			if err == nil {
+				acknowledged++
+			}
+		}
+		if round%2 == 0 {
+			a.rail.Disconnect(w.now(), atA)
+		} else { // an error of this end's is what it sees first
+			op := a.op(rail.Write, 0, b.remote(), 0, 8)
+			op.RemoteKey ^= 0x55
+			require.Equal(w, 1, a.post(atA, op))
+			w.pass(5*time.Millisecond, b)
+			a.turn()
+			a.rail.Disconnect(w.now(), atA)
+		}
+		w.until("down", func() bool { return a.isDown(atA) }, a, b)
+		require.GreaterOrEqual(w, len(a.immediates), acknowledged, "immediates that the peer was told are in place")
+		require.NoError(w, a.close())
+		require.NoError(w, b.close())
+	}
+}
+
 func closing(w *world) {
 	a, b, atA, atB := w.pair()
 	require.NoError(w, a.do(atA, a.op(rail.Write, 0, b.remote(), 0, 8), b))

@@ -200,7 +200,7 @@ func (n *node) noteEnd(e rail.Event) error {
 		}
 	}
 	if e.Err == nil || e.Err.Error() != before.Err.Error() {
-		return fmt.Errorf("peer %d is down for %v, and was lost for %v", e.Peer, e.Err, before.Err)
+		return fmt.Errorf("peer %d is down for %w, and was lost for %w", e.Peer, e.Err, before.Err)
 	}
 	n.downs[e.Peer] = e
 	return nil
@@ -253,6 +253,15 @@ func (w *world) roundBy(by time.Time, nodes []*node) (busy bool) {
 		runtime.Gosched()
 	}
 	return busy
+}
+
+// tick lets a virtual clock go on; a real one does by itself.
+func (w *world) tick(d time.Duration) {
+	if w.suite.Virtual {
+		w.clock = w.clock.Add(d)
+	} else {
+		runtime.Gosched()
+	}
 }
 
 // pass has the nodes take turns for a time.

@@ -180,7 +180,7 @@ func silent(r *buggy, e rail.Event) []rail.Event {
 
 // plants are all bugs.
 func plants() []plant {
-	return slices.Concat(connectionPlants(), dataPlants(), flowPlants(), messagePlants(), refusalPlants(), endPlants(), silencePlants())
+	return slices.Concat(connectionPlants(), dataPlants(), flowPlants(), messagePlants(), refusalPlants(), endPlants(), silencePlants(), loadPlants())
 }
 
 func connectionPlants() []plant {

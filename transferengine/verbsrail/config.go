@@ -45,8 +45,8 @@ type Config struct {
 	// PeerTimeout is after how much silence a peer is lost whose process the kernel does not vouch for; 0 is 10 s. At least
 	// three times the heartbeat. Peers need a longer PeerTimeout than this rail's Heartbeat, so keep both the same everywhere.
 	PeerTimeout time.Duration
-	// DrainTimeout is how long the completions of a lost peer's writes are waited for, and how long a farewell may take;
-	// 0 is 1 s.
+	// DrainTimeout is how long the completions of a lost peer's operations and immediates are waited for, and how long a farewell may
+	// take; 0 is 1 s.
 	DrainTimeout time.Duration
 
 	// fault, in tests, says how many copies of the rail's n-th handshake datagram go out: 0 loses it.

@@ -33,9 +33,10 @@ type conn struct {
 	unsure     bool   // an operation failed: it may land yet
 
 	// Immediates of the peer.
-	offered uint64 // receives posted in the connection's life
-	told    uint64 // of these, how many the peer was told of
-	taken   uint64
+	offered  uint64 // receives posted in the connection's life
+	told     uint64 // of these, how many the peer was told of
+	taken    uint64
+	receives int // that have not completed
 
 	// Control messages: receives of messageSize bytes each, then sends.
 	memory           *mem.Buffer
@@ -47,6 +48,7 @@ type conn struct {
 
 	// From when it is given up.
 	cause    error
+	wasUp    bool
 	report   bool // PeerLost and PeerDown are due
 	lost     bool // PeerLost was reported
 	deadline time.Time
@@ -60,9 +62,10 @@ type connState uint8
 const (
 	connConnecting connState = iota // the handshake runs
 	connUp
-	connDraining // the queue pair for writes is flushed
+	connDraining // what was posted to the queue pair for writes completes
 	connLeaving  // it is destroyed, and the farewell is on its way, and the peer's where one is awaited
 	connGone     // nothing is left to wait for
+	connStuck    // the device refused to destroy its queue pairs
 )
 
 // railEffects is what the handshake makes happen to a rail.
@@ -72,7 +75,7 @@ type railEffects struct{ *Rail }
 func (r railEffects) Open(id rail.PeerID, _ address) (half, error) {
 	if need := r.cfg.perPeer(); r.room < need {
 		return half{}, fmt.Errorf("%s: no room for another peer: each takes %d of the completion queue's %d; raise "+
-			"Config.CompletionDepth, or lower WriteDepth or Immediates: %w", r.name, need, r.cq.Depth(), verbs.ErrQueueFull)
+			"Config.CompletionDepth, or lower WriteDepth or Immediates: %w", r.name, need, r.depth, verbs.ErrQueueFull)
 	}
 	c := &conn{id: id, tokens: make([]uint64, 1<<bits.Len(uint(r.cfg.WriteDepth-1)))}
 	h, err := r.build(c)
@@ -162,6 +165,7 @@ func (r *Rail) offer(c *conn, n int) error {
 		return err
 	}
 	c.offered += uint64(n)
+	c.receives += n
 	return nil
 }
 

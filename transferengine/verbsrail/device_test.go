@@ -3,7 +3,6 @@ package verbsrail_test
 import (
 	"fmt"
 	"net"
-	"syscall"
 	"testing"
 	"time"
 
@@ -24,12 +23,6 @@ func TestRailDescribesItself(t *testing.T) {
 	require.True(t, caps.Ordered)
 	require.Positive(t, caps.MaxLength)
 	require.Equal(t, 256, caps.MaxBatch)
-}
-
-func TestCloseIsRefusedWhileMemoryIsRegistered(t *testing.T) {
-	a, b := newEngine(t, verbsrail.Config{}), newEngine(t, verbsrail.Config{})
-	require.ErrorIs(t, a.rail.Close(), syscall.EBUSY)
-	connect(t, a, b)
 }
 
 func TestConnect(t *testing.T) {

@@ -25,9 +25,12 @@
 // times that elsewhere); when the kernel says that its process ended, on the same host; or, elsewhere, when nothing came from it for
 // Config.PeerTimeout. Heartbeats make something come, also when both ends only wait.
 //
-// The rail then moves the queue pair for writes to the error state, drains and destroys it. What does not come back within
-// Config.DrainTimeout is reported as flushed. After that the rail tells the peer, if it can, that nothing lands here any more. Where
-// operations of this end may still land at the peer, the rail awaits the peer's own word, for DrainTimeout again.
+// The rail then moves the queue pair for writes to the error state and waits until everything that was posted to it has completed, the
+// receives too: every immediate that the NIC has acknowledged is reported before the peer is down. PeerLost comes as soon as the
+// operations are back, or after Config.DrainTimeout. Then the queue pair is destroyed, and operations that have not completed come back
+// as flushed. After that the rail tells the peer, if it can, that nothing lands here any more. Where operations of this end may still
+// land at the peer, the rail awaits the peer's own word, for DrainTimeout again. If the device refuses to destroy the queue pair, its
+// operations stay out, and the rail tries again after DrainTimeout.
 //
 // After a write that the peer's NIC refused, the error wraps [rail.ErrAccess]. The kernel takes a dying process's memory away before
 // its queue pairs, so a peer's death may also look like that.

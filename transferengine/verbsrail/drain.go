@@ -28,18 +28,22 @@ func (r *Rail) fail(c *conn, cause error, farewell bye) {
 // giveUp begins the end of a connection:
 //
 //  1. Its queue pair for writes is moved to the error state, also if it failed by itself, for the reason that
-//     verbs.QP.SetError gives, and its operations complete.
-//  2. That queue pair is destroyed: nothing that the peer sent lands here from then on.
+//     verbs.QP.SetError gives. Its operations and receives complete, in whatever way: among the receives are the immediates that the
+//     NIC has acknowledged and that lie in the completion queue. Some drivers (mlx5) drop what lies there when the queue pair is
+//     destroyed.
+//  2. PeerLost is reported as soon as the operations are back. The queue pair is destroyed once the receives are: nothing that the
+//     peer sent lands here from then on, and nothing of this end touches the memory of operations that did not complete.
 //  3. The peer is told so by the farewell, if it can be told. Where operations of ours may still land there, its own
 //     farewell is awaited.
 //  4. The rest is destroyed, and PeerDown reported.
 //
-// Steps 1 and 3 take at most DrainTimeout each.
+// Steps 1 and 3 take at most DrainTimeout each, and until what had come by then was taken from the completion queue. Where the device
+// refuses to destroy a queue pair, operations stay out, and step 4 is tried again.
 func (r *Rail) giveUp(c *conn, cause error, farewell bye) {
-	wasUp := c.state == connUp
+	c.wasUp = c.state == connUp
 	c.cause, c.state, c.farewell, c.deadline = cause, connDraining, farewell, r.now.Add(r.cfg.DrainTimeout)
 	r.dying = append(r.dying, c)
-	if !wasUp {
+	if !c.wasUp {
 		return // nothing was sent
 	}
 	_ = c.writes.SetError() // a queue pair that refuses does not drain, and is destroyed at the deadline
@@ -48,27 +52,28 @@ func (r *Rail) giveUp(c *conn, cause error, farewell bye) {
 	}
 }
 
-// reap takes connections that are given up to their next step; one in a turn, since destroying a queue pair takes long. It
-// returns when there is more to do, the zero time if never.
-func (r *Rail) reap() (next time.Time) {
+// reap takes connections that are given up to their next step. Only one in a turn destroys anything, since that takes long. What had
+// come by the time taken was taken. It returns when there is more to do, the zero time if never.
+func (r *Rail) reap(taken time.Time) (next time.Time) {
 	stepped := false
 	for i := 0; i < len(r.dying); i++ {
 		c := r.dying[i]
-		ready := c.done() || !r.now.Before(c.deadline)
-		if ready && !stepped {
-			stepped = true
-			if c.state == connDraining && c.farewell != 0 && r.leave(c) {
-				next = liveness.Earlier(next, c.deadline)
-				continue
-			}
-			r.bury(c)
-			r.dying = slices.Delete(r.dying, i, i+1)
-			i--
-			continue
+		ready := c.done() || !taken.Before(c.deadline)
+		if ready || !c.wasUp || c.head == c.tail {
+			r.reportLost(c)
 		}
 		at := c.deadline
-		if ready {
+		switch {
+		case ready && stepped:
 			at = r.now
+		case ready:
+			stepped = true
+			if r.step(c) {
+				r.dying = slices.Delete(r.dying, i, i+1)
+				i--
+				continue
+			}
+			at = c.deadline
 		}
 		next = liveness.Earlier(next, at)
 	}
@@ -79,20 +84,43 @@ func (r *Rail) reap() (next time.Time) {
 func (c *conn) done() bool {
 	switch c.state {
 	case connDraining:
-		return c.head == c.tail
+		return !c.wasUp || c.head == c.tail && c.receives == 0
 	case connLeaving:
 		return c.parted && (c.farewell&byeAnswer == 0 || c.ended)
+	case connStuck:
+		return false
 	}
 	return true
 }
 
-// leave destroys the queue pair for writes and says farewell. It returns false if that was not possible.
-func (r *Rail) leave(c *conn) bool {
-	r.flush(c)
-	r.reportLost(c)
-	if c.writes.Close() != nil {
-		return false // bury tries again, and reports it
+// reportLost tells once that a connection is lost.
+func (r *Rail) reportLost(c *conn) {
+	if c.report && !c.lost {
+		c.lost = true
+		r.outbox.Emit(rail.Event{Kind: rail.PeerLost, Peer: c.id, Err: c.cause})
 	}
+}
+
+// step takes a connection to its next step, and tells whether that was the last.
+func (r *Rail) step(c *conn) (over bool) {
+	if c.state == connDraining && c.farewell != 0 {
+		if c.writes.Close() != nil {
+			r.retry(c)
+			return false
+		}
+		r.flush(c)
+		if r.leave(c) {
+			return false
+		}
+	}
+	return r.bury(c)
+}
+
+// retry has a connection destroyed later, which the device has refused and whose operations it might go on with.
+func (r *Rail) retry(c *conn) { c.state, c.deadline = connStuck, r.now.Add(r.cfg.DrainTimeout) }
+
+// leave says farewell. It returns false if that was not possible.
+func (r *Rail) leave(c *conn) bool {
 	if c.unsure && !c.ended {
 		c.farewell |= byeAnswer
 	}
@@ -104,15 +132,7 @@ func (r *Rail) leave(c *conn) bool {
 	return true
 }
 
-// reportLost tells that a connection is lost, once its operations have come back.
-func (r *Rail) reportLost(c *conn) {
-	if c.report && !c.lost {
-		c.lost = true
-		r.outbox.Emit(rail.Event{Kind: rail.PeerLost, Peer: c.id, Err: c.cause})
-	}
-}
-
-// flush reports the operations that have not completed.
+// flush reports the operations of a queue pair that was destroyed before they had completed.
 func (r *Rail) flush(c *conn) {
 	for ; c.head != c.tail; c.head++ {
 		c.unsure = true
@@ -120,30 +140,37 @@ func (r *Rail) flush(c *conn) {
 	}
 }
 
-// bury destroys a connection and reports what is left to report.
-func (r *Rail) bury(c *conn) {
-	if err := c.destroy(); err != nil {
-		// The NIC may still use the queue pairs and the memory: they are leaked, with their room and their slot, and Close
-		// will say so.
-		c.cause = errors.Join(c.cause, err)
-	} else {
+// bury destroys a connection and reports what is left to report. It returns false if the device refused.
+func (r *Rail) bury(c *conn) (over bool) {
+	if c.closeQueues() != nil {
+		r.retry(c)
+		return false
+	}
+	r.flush(c)
+	if c.closeMemory() == nil { // otherwise it is leaked, with the connection's room and slot, and Close will say so
 		r.conns[c.slot] = nil
 		r.freeSlots = append(r.freeSlots, c.slot)
 		r.freed += r.cfg.perPeer()
 		r.emptied = false // it may have completions in the queue
 	}
-	r.flush(c)
 	if r.peers[c.id] == c {
 		delete(r.peers, c.id)
 	}
-	r.reportLost(c)
 	if c.report {
 		r.outbox.Emit(rail.Event{Kind: rail.PeerDown, Peer: c.id, Err: c.cause, Proven: c.ended || !c.unsure})
 	}
+	return true
 }
 
 // destroy gives back what the connection has. Memory goes after the queue pairs that use it.
 func (c *conn) destroy() error {
+	if err := c.closeQueues(); err != nil {
+		return err
+	}
+	return c.closeMemory()
+}
+
+func (c *conn) closeQueues() error {
 	c.signs.Close()
 	var errs []error
 	for _, qp := range []*verbs.QP{c.messages, c.writes} {
@@ -151,9 +178,10 @@ func (c *conn) destroy() error {
 			errs = append(errs, qp.Close())
 		}
 	}
-	if err := errors.Join(errs...); err != nil {
-		return err
-	}
+	return errors.Join(errs...)
+}
+
+func (c *conn) closeMemory() error {
 	if c.mr != nil {
 		if err := c.mr.Close(); err != nil {
 			return err

@@ -78,7 +78,9 @@ func (r *Rail) SetPosition(id rail.PeerID, position uint32) {
 }
 
 // SetGeneration makes it so many connections that a rail has had, and so often that its datagram queue pair was reset.
-func (r *Rail) SetGeneration(generation uint32) { r.generation, r.datagrams.generation = generation, generation }
+func (r *Rail) SetGeneration(generation uint32) {
+	r.generation, r.datagrams.generation = generation, generation
+}
 
 // ResetDatagrams takes the datagram queue pair back into use, as after a failure.
 func (r *Rail) ResetDatagrams() error { r.datagrams.reset(); return r.datagrams.err }

@@ -44,6 +44,7 @@ type Rail struct {
 	peers      map[rail.PeerID]*conn // each peer's current connection
 	recent     *conn                 // posted to last
 	dying      []*conn
+	depth      int // of the completion queue
 	room       int // completions that the queue has room for, beyond those of the connections that there are
 	freed      int // more room, once the queue has been seen empty: a destroyed queue pair's completions may be in it
 
@@ -107,7 +108,8 @@ func (r *Rail) setUp(incarnation rail.Incarnation) (err error) {
 	if r.cq, err = r.ctx.CreateCQ(verbs.CQConfig{Depth: depth, Events: true}); err != nil {
 		return err
 	}
-	r.room = r.cq.Depth() - ownCompletions
+	r.depth = r.cq.Depth()
+	r.room = r.depth - ownCompletions
 	r.caps = rail.Caps{
 		MaxLength: uint64(min(port.MaxMessage, math.MaxUint32)), MaxBatch: r.cfg.WriteDepth,
 		MaxImmediates: r.cfg.Immediates, MaxSend: messageSize - controlSize, Completion: rail.Responsible,

@@ -38,8 +38,11 @@ func (r *Rail) Turn(now time.Time, events []rail.Event) (n int, next time.Time) 
 	r.begin(now, events)
 	watching := r.vigil.Due(now)
 	// What Spin or Arm found empty may be looked at again by the next turn, unless peers are about to be judged by it.
-	r.emptied = r.emptied && r.wcEnd > 0 && !watching
-	more := r.poll()
+	r.emptied = r.emptied && r.wcEnd > 0 && !watching && len(r.dying) == 0
+	polled, more := r.poll()
+	if more {
+		r.vigil.Took(now, polled, r.depth-r.room)
+	}
 	calling := r.handshake.Calling()
 	if calling {
 		r.handshake.Turn(now)
@@ -51,7 +54,7 @@ func (r *Rail) Turn(now time.Time, events []rail.Event) (n int, next time.Time) 
 		next = liveness.Earlier(next, r.handshake.Next())
 	}
 	if len(r.dying) > 0 {
-		next = liveness.Earlier(next, r.reap())
+		next = liveness.Earlier(next, r.reap(r.vigil.Taken(now, !more)))
 	}
 	if more {
 		next = now
@@ -75,31 +78,31 @@ func (r *Rail) begin(now time.Time, events []rail.Event) {
 	r.outbox.Begin(events)
 }
 
-// poll takes completions until there are none, the events are full, or it was enough for a turn. It returns true if it
-// stopped before there were none.
-func (r *Rail) poll() (more bool) {
-	for polled := 0; polled < maxPolled; polled++ {
+// poll takes completions until there are none, the events are full, or it was enough for a turn. It returns how many it took, and
+// true if it stopped before there were none.
+func (r *Rail) poll() (polled int, more bool) {
+	for ; polled < maxPolled; polled++ {
 		if r.outbox.Full() {
 			r.emptied = false
-			return true
+			return polled, true
 		}
 		if r.wcAt == r.wcEnd && !r.emptied {
 			n, err := r.cq.Poll(r.wcs[:])
 			if err != nil {
 				r.failAll(err)
-				return false
+				return polled, false
 			}
 			r.wcAt, r.wcEnd, r.emptied = 0, n, n < len(r.wcs)
 		}
 		if r.wcAt == r.wcEnd {
 			r.room, r.freed, r.emptied = r.room+r.freed, 0, false
-			return false
+			return polled, false
 		}
 		r.wcAt++
 		r.completed(&r.wcs[r.wcAt-1])
 	}
 	r.emptied = false
-	return true
+	return polled, true
 }
 
 // failAll gives up every connection, for the device is lost.
@@ -172,8 +175,9 @@ func (r *Rail) written(c *conn, index uint16, wc *verbs.WC) {
 	}
 }
 
-// immediate takes an immediate of the peer.
+// immediate takes the completion of a receive for an immediate. One of a peer that was given up before it came up is nobody's.
 func (r *Rail) immediate(c *conn, wc *verbs.WC) {
+	c.receives--
 	if wc.Status != verbs.WCSuccess {
 		r.fail(c, broken(wc), farewellAfter(wc.Status))
 		return
@@ -184,6 +188,9 @@ func (r *Rail) immediate(c *conn, wc *verbs.WC) {
 	}
 	r.heard(c)
 	c.taken++
+	if c.state != connUp && !c.wasUp {
+		return
+	}
 	r.outbox.Emit(rail.Event{Kind: rail.Immediate, Peer: c.id, Imm: wc.Imm})
 	if left := int(c.offered - c.taken); c.state == connUp && left <= r.cfg.Immediates/2 {
 		if err := r.offer(c, r.cfg.Immediates-left); err != nil {

@@ -16,6 +16,7 @@ var ErrEnded = errors.New("its process has ended")
 type Signs struct {
 	Heard, Spoke time.Time        // when something came from the peer last, and when something was sent to it
 	sentinel     process.Sentinel // of its process, nil if it is not on this host
+	ended        time.Time        // when its process was seen to have ended, the zero time if it was not
 }
 
 // Watch has the kernel tell of the end of a peer's process, if it can.
@@ -41,6 +42,12 @@ type Vigil struct {
 
 	lastTurn time.Time
 	at       time.Time // when a look is due, the zero time if never
+
+	// A rail under load never sees its queue empty. What was in the queue at some time is taken once the rail has taken as much as a
+	// queue can hold.
+	taken time.Time // what had come by then was taken
+	mark  time.Time // the next such time, once left more were taken
+	left  int
 }
 
 // Turn takes note of a turn of the rail's, and returns how long the rail paused if that was so long that the peers' silence
@@ -68,14 +75,33 @@ func (v *Vigil) Due(now time.Time) bool { return !v.at.IsZero() && !now.Before(v
 // Begin starts a look at all peers that are up.
 func (v *Vigil) Begin() { v.at = time.Time{} }
 
-// Look has a peer be given a sign of life if one is due, or says why the peer is lost. Drained tells that everything that has
-// come was taken before: otherwise it is not the time to judge.
+// Took notes that a turn took n completions and left some in the rail's queue, which holds at most most.
+func (v *Vigil) Took(now time.Time, n, most int) {
+	if v.left -= n; v.left <= 0 {
+		v.taken, v.mark, v.left = v.mark, now, most
+	}
+}
+
+// Taken is a time by which everything that had come has been taken. Drained tells that nothing was left in the queue in this turn.
+func (v *Vigil) Taken(now time.Time, drained bool) time.Time {
+	if drained {
+		return now
+	}
+	return v.taken
+}
+
+// Look has a peer be given a sign of life if one is due, or says why the peer is lost. What came from the peer before the reason to
+// judge it has been taken by then, as Taken tells.
 func (v *Vigil) Look(now time.Time, s *Signs, drained bool, speak func()) (gone error) {
-	switch silence := now.Sub(s.Heard); {
-	case drained && s.sentinel != nil && s.sentinel.Ended():
+	taken := v.Taken(now, drained)
+	if s.ended.IsZero() && s.sentinel != nil && s.sentinel.Ended() {
+		s.ended = now
+	}
+	switch {
+	case !s.ended.IsZero() && !taken.Before(s.ended):
 		return ErrEnded
-	case drained && s.sentinel == nil && silence >= v.Timeout:
-		return fmt.Errorf("nothing came from it for %v", silence)
+	case s.sentinel == nil && taken.Sub(s.Heard) >= v.Timeout:
+		return fmt.Errorf("nothing came from it for %v", now.Sub(s.Heard))
 	case now.Sub(s.Spoke) >= v.Heartbeat:
 		speak()
 	}

@@ -147,3 +147,44 @@ func TestWatch(t *testing.T) {
 	require.Nil(t, s.sentinel)
 	s.Close()
 }
+
+// TestUnderLoad has turns that always leave something in the queue, which holds 100.
+func TestUnderLoad(t *testing.T) {
+	talks, silent, ends := &Signs{}, &Signs{}, &sentinel{}
+	dies := &Signs{sentinel: ends}
+	w := newWatched(start, talks, silent, dies)
+	var lost [3]time.Duration
+	for now := start; now.Before(start.Add(15 * time.Second)); now = now.Add(10 * time.Millisecond) {
+		w.Took(now, 10, 100)
+		talks.Heard = now
+		ends.ended = now.Sub(start) >= 3*time.Second
+		w.gone = nil
+		w.look(now, false)
+		for i, gone := range w.gone {
+			if gone != nil && lost[i] == 0 {
+				lost[i] = now.Sub(start)
+			}
+		}
+	}
+	require.Zero(t, lost[0])
+	for i, want := range []time.Duration{10 * time.Second, 3 * time.Second} {
+		require.GreaterOrEqual(t, lost[1+i], want+90*time.Millisecond, "what was in the queue has been taken")
+		require.Less(t, lost[1+i], want+400*time.Millisecond)
+	}
+}
+
+// TestUnderLoadWhatWaitsInTheQueueCounts has a sign of life wait so long behind what others sent that it is heard after the timeout.
+func TestUnderLoadWhatWaitsInTheQueueCounts(t *testing.T) {
+	s := &Signs{}
+	w := newWatched(start, s)
+	for now := start; now.Before(start.Add(20 * time.Second)); now = now.Add(10 * time.Millisecond) {
+		w.Took(now, 10, 5000) // of which the last was there for 5 s
+		if now.Equal(start.Add(13 * time.Second)) {
+			s.Heard = now // what was sent 8 s after the start
+		}
+		w.look(now, false)
+	}
+	for _, gone := range w.gone {
+		require.NoError(t, gone)
+	}
+}
