@@ -258,9 +258,8 @@ func (a *Arena) patch(k uint64) error {
 	var ws writes[uint64]
 	a.sealed(l, &ws)
 	t := a.config.leafTrainer()
-	var m merged[uint64]
-	m.keys, m.values, m.sum = l.merge(&ws)
-	m.pieces = t.retrain(m.keys, l.model.eps == 0)
+	m := l.merge(&ws)
+	m.pieces = t.retrain(m.keys, l.model.eps == 0, m.grew)
 	at := path[len(path)-1]
 	work := patcher[uint64]{a.config, a.sealed, func(uint64, []*leaf[uint64], ...old[uint64]) {}}
 	s := work.spliceLeaves(path, l, m)

@@ -97,8 +97,7 @@ func (a *Arena) rewrite(k uint64, ws *writes[uint64], full error) error {
 
 // merge makes one leaf of a leaf and writes.
 func (a *Arena) merge(l *leaf[uint64], ws *writes[uint64]) *leaf[uint64] {
-	var m merged[uint64]
-	m.keys, m.values, m.sum = l.merge(ws)
+	m := l.merge(ws)
 	line := model{}
 	if len(m.keys) > 0 {
 		line = a.config.leafTrainer().whole(m.keys).model

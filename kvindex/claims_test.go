@@ -6,6 +6,7 @@ import (
 	"io"
 	"iter"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
@@ -124,6 +125,43 @@ func TestRetrainingChoosesEpsilon(t *testing.T) {
 	s := x.Stats()
 	require.Greater(t, s.LeafEpsilon, 8.0, "%+v", s)
 	require.Greater(t, s.LearnedShare, 0.9, "%+v", s)
+}
+
+// TestSeriesFillTheirLeaves puts keys that rise, or fall, as those of a time series: in order, and a few of them late.
+func TestSeriesFillTheirLeaves(t *testing.T) {
+	random := newRandom(t)
+	n := kvindex.Rounds(6000)
+	for name, next := range map[string]func(k uint64) uint64{
+		"even":    func(k uint64) uint64 { return k + 1_000_000 },
+		"shaky":   func(k uint64) uint64 { return k + 900_000 + random.Uint64N(200_000) },
+		"poisson": func(k uint64) uint64 { return k + 1 + uint64(random.ExpFloat64()*1e6) },
+		"counted": func(k uint64) uint64 { return k + 1 },
+	} {
+		keys := make([]uint64, n)
+		for i, k := 0, uint64(1)<<40; i < n; i++ {
+			keys[i], k = k, next(k)
+		}
+		late := slices.Clone(keys)
+		for i := 0; i+2 < n; i += 5 {
+			late[i], late[i+2] = late[i+2], late[i]
+		}
+		falling := slices.Clone(keys)
+		slices.Reverse(falling)
+		for order, list := range map[string][]uint64{"rising": keys, "falling": falling, "a few late": late} {
+			for _, cfg := range []kvindex.Config{{}, {Search: kvindex.SearchPlain}} {
+				x, err := kvindex.New[uint64](cfg)
+				require.NoError(t, err)
+				for _, k := range list {
+					x.Put(k, ^k)
+				}
+				require.NoError(t, x.Verify())
+				requireAll(t, x, keys)
+				s := x.Stats()
+				require.GreaterOrEqual(t, float64(s.Keys)/float64(s.Leaves), 100.0, "%s, %s: %+v", name, order, s)
+				require.Less(t, s.Overhead, 4.0, "%s, %s: %+v", name, order, s)
+			}
+		}
+	}
 }
 
 func TestFlushStopsWithItsContext(t *testing.T) {

@@ -36,7 +36,7 @@ func (m *model) Width() int { return int(m.width) }
 // Retrain cuts keys as a changed node is cut, and returns the sizes and models.
 func Retrain(keys []uint64, c Config, plain bool) (sizes []int, models []Model) {
 	c = c.withDefaults()
-	for _, p := range c.leafTrainer().retrain(keys, plain) {
+	for _, p := range c.leafTrainer().retrain(keys, plain, inside) {
 		sizes, models = append(sizes, p.n), append(models, p.model)
 	}
 	return sizes, models

@@ -36,36 +36,65 @@ func (x *Index[V]) sealed(l *leaf[V], into *writes[V]) {
 	into.add(b, s, &d)
 }
 
+// edge is an end of a node at which nearly all of its new keys are.
+type edge uint8
+
+const (
+	inside edge = iota // new keys are anywhere
+	front
+	back
+)
+
+// edgeOf tells where new keys are, of which so many are below all others, and so many above.
+func edgeOf(fresh, below, above int) edge {
+	switch most := fresh - fresh/4; {
+	case fresh == 0:
+		return inside
+	case above >= most:
+		return back
+	case below >= most:
+		return front
+	}
+	return inside
+}
+
 // merge applies writes to a leaf's arrays. Where the keys stay as they are, the result shares the leaf's array of them. The sum
 // is the leaf's, changed by what is written, so that what went wrong in an array before is still seen afterwards.
-func (l *leaf[V]) merge(ws *writes[V]) (keys []uint64, values []V, sum uint64) {
+func (l *leaf[V]) merge(ws *writes[V]) merged[V] {
+	m := merged[V]{sum: l.sum, version: ws.version}
 	var at [maxBuffer]int
 	places(&l.model, l.keys, &ws.keys, ws.n, &at)
 	var g gaps
 	same := true
-	sum = l.sum
+	fresh, below, above := 0, 0, 0
 	for i, k := range ws.keys[:ws.n] {
 		put, out := 1, 0
 		if at[i] < len(l.keys) && l.keys[at[i]] == k {
-			sum -= pairSum(k, &l.values[at[i]])
+			m.sum -= pairSum(k, &l.values[at[i]])
 			out = 1
 		}
 		if ws.deleted[i] {
 			put = 0
 		} else {
-			sum += pairSum(k, &ws.values[i])
+			m.sum += pairSum(k, &ws.values[i])
 		}
 		g.add(at[i], put, out)
 		same = same && put == out
+		if put > out {
+			fresh++
+			below += 1 - atLeast(uint64(at[i]), 1)
+			above += atLeast(uint64(at[i]), uint64(len(l.keys)))
+		}
 	}
 	if same {
-		return l.keys, l.updated(ws, &at), sum
+		m.keys, m.values = l.keys, l.updated(ws, &at)
+		return m
 	}
 	g.add(len(l.keys), 0, 0)
-	keys, values = make([]uint64, g.to), make([]V, g.to)
-	weave(keys, l.keys, &ws.keys, &g)
-	weave(values, l.values, &ws.values, &g)
-	return keys, values, sum
+	m.keys, m.values, m.grew = make([]uint64, g.to), make([]V, g.to), edgeOf(fresh, below, above)
+	weave(m.keys, l.keys, &ws.keys, &g)
+	weave(m.values, l.values, &ws.values, &g)
+	return m
 }
 
 // updated is a copy of the values with writes to keys that are there.
@@ -85,11 +114,13 @@ type merged[V any] struct {
 	values  []V
 	sum     uint64 // contentSum of them
 	pieces  []piece
+	grew    edge
 	version uint64         // of the newest write
 	clock   *atomic.Uint64 // where leaves get buffers at once: what gives the version
 }
 
-// leaves makes the leaves. The first takes the place of what was there, so its routing key is given.
+// leaves makes the leaves. The first takes the place of what was there, so its routing key is given. Where keys come at one end,
+// only the leaf there gets a buffer at once.
 func (m merged[V]) leaves(pivot uint64) []entry[V] {
 	if len(m.pieces) == 1 {
 		return []entry[V]{{pivot: pivot, leaf: newWritten(m.keys, m.values, m.pieces[0].model, m.sum, m.clock)}}
@@ -107,7 +138,11 @@ func (m merged[V]) leaves(pivot uint64) []entry[V] {
 			sum = contentSum(keys, values)
 		}
 		left -= sum
-		l := newWritten(keys, values, p.model, sum, m.clock)
+		clock := m.clock
+		if m.grew == back && i+1 < len(m.pieces) || m.grew == front && i > 0 {
+			clock = nil
+		}
+		l := newWritten(keys, values, p.model, sum, clock)
 		entries = append(entries, entry[V]{pivot: pivot, leaf: l})
 		from = to
 	}
@@ -130,14 +165,14 @@ func (x *Index[V]) patch(k uint64, l *leaf[V], clock *atomic.Uint64) {
 	}
 	var ws writes[V]
 	x.sealed(l, &ws)
-	m := merged[V]{version: ws.version, clock: clock}
-	m.keys, m.values, m.sum = l.merge(&ws)
+	m := l.merge(&ws)
+	m.clock = clock
 	t := x.config.leafTrainer()
 	same := len(m.keys) > 0 && len(l.keys) > 0 && &m.keys[0] == &l.keys[0]
 	if same {
 		m.pieces = []piece{{len(m.keys), l.model}}
 	} else {
-		m.pieces = t.retrain(m.keys, l.model.eps == 0)
+		m.pieces = t.retrain(m.keys, l.model.eps == 0, m.grew)
 	}
 	if len(m.pieces) > 1 || shrunk(l, m.keys, t) {
 		n.mu.Unlock()

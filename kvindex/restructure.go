@@ -72,7 +72,7 @@ func (x patcher[V]) spliceLeaves(path []step[V], l *leaf[V], m merged[V]) splice
 	t := x.config.leafTrainer()
 	above, at := len(path)-1, path[len(path)-1]
 	node := boundsOf(path[:above])
-	s := splice[V]{from: at, replaced: 1}
+	s := splice[V]{from: at, replaced: 1, grew: m.grew}
 	s.olds = []old[V]{{l, at.within(node)}}
 	for end := at; shrunk(l, m.keys, t) && len(m.keys) < t.retrainBound(); {
 		next, right := end.next()
@@ -87,7 +87,7 @@ func (x patcher[V]) spliceLeaves(path []step[V], l *leaf[V], m merged[V]) splice
 			break
 		}
 		m = x.joined(m, n, right)
-		m.pieces = t.retrain(m.keys, l.model.eps == 0)
+		m.pieces = t.retrain(m.keys, l.model.eps == 0, inside)
 		s.replaced++
 		if right {
 			end = next
@@ -119,14 +119,14 @@ func shrunk[V any](l *leaf[V], keys []uint64, t trainer) bool {
 func (x patcher[V]) joined(m merged[V], neighbour *leaf[V], right bool) merged[V] {
 	var ws writes[V]
 	x.sealed(neighbour, &ws)
-	keys, values, sum := neighbour.merge(&ws)
-	m.sum += sum
-	m.version = max(ws.version, m.version)
-	m.pieces = nil
+	n := neighbour.merge(&ws)
+	m.sum += n.sum
+	m.version = max(n.version, m.version)
+	m.pieces, m.grew = nil, inside
 	if right {
-		m.keys, m.values = slices.Concat(m.keys, keys), slices.Concat(m.values, values)
+		m.keys, m.values = slices.Concat(m.keys, n.keys), slices.Concat(m.values, n.values)
 	} else {
-		m.keys, m.values = slices.Concat(keys, m.keys), slices.Concat(values, m.values)
+		m.keys, m.values = slices.Concat(n.keys, m.keys), slices.Concat(n.values, m.values)
 	}
 	return m
 }
@@ -236,7 +236,7 @@ func joinNodes[V any](n, neighbour *inner[V], right bool, cfg Config) []*inner[V
 		n, neighbour = neighbour, n
 	}
 	meeting := gather([]segment[V]{n.segs[n.count-1], neighbour.segs[0]}, 0, 0, nil)
-	pieces := cfg.innerTrainer().retrain(meeting.pivots, false)
+	pieces := cfg.innerTrainer().retrain(meeting.pivots, false, inside)
 	segs := slices.Concat(n.segs[:n.count-1], meeting.segments(pieces), neighbour.segs[1:neighbour.count])
 	return groupSegments(segs, cfg)
 }

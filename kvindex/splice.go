@@ -10,6 +10,7 @@ type splice[V any] struct {
 	from     step[V] // the first child replaced
 	replaced int     // so many from there, which may reach into the next segments
 	entries  []entry[V]
+	grew     edge     // of the leaf that splits
 	olds     []old[V] // replaced leaves, in order
 }
 
@@ -23,6 +24,10 @@ func (s splice[V]) into(n *inner[V], cfg Config) []*inner[V] {
 		last++
 		total += len(n.segs[last].pivots)
 	}
+	grew := inside
+	if s.grew == back && from+s.replaced == total || s.grew == front && from == 0 {
+		grew = s.grew
+	}
 	if total += len(s.entries) - s.replaced; len(s.entries) < s.replaced && total < t.retrainBound() {
 		switch {
 		case last+1 < n.count && total+len(n.segs[last+1].pivots) <= t.capacity/2:
@@ -33,7 +38,7 @@ func (s splice[V]) into(n *inner[V], cfg Config) []*inner[V] {
 		}
 	}
 	c := gather(n.segs[first:last+1], from, s.replaced, s.entries)
-	segs := c.segments(t.retrain(c.pivots, n.segs[first].model.eps == 0))
+	segs := c.segments(t.retrain(c.pivots, n.segs[first].model.eps == 0, grew))
 	return groupSegments(slices.Concat(n.segs[:first], segs, n.segs[last+1:n.count]), cfg)
 }
 

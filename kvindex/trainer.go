@@ -1,5 +1,7 @@
 package kvindex
 
+import "slices"
+
 // piece is a run of sorted keys that becomes one leaf or one inner segment.
 type piece struct {
 	n     int
@@ -77,32 +79,55 @@ func (c *cutter) first(keys []uint64) piece {
 }
 
 // retrain cuts the keys of a node that has changed: into one piece where one will do, otherwise into pieces of at most
-// retrainBound. A cheap line comes first. Where none fits and the node has been plain, it stays plain: searching for the
-// best line each time would cost more than it brings, and splits make learned nodes again.
-func (t trainer) retrain(keys []uint64, plain bool) []piece {
-	if len(keys) == 0 {
+// retrainBound, or, where the node grows at one end, into pieces as full as they get. A cheap line comes first. Where none fits
+// and the node has been plain, it stays plain: searching for the best line each time would cost more than it brings, and splits
+// make learned nodes again.
+func (t trainer) retrain(keys []uint64, plain bool, grew edge) []piece {
+	switch {
+	case len(keys) == 0:
 		return []piece{{}}
-	}
-	if t.search == SearchPlain {
-		return t.plain(keys)
-	}
-	if len(keys) > t.capacity {
-		return t.unlessShort(keys, t.sparse(keys), t.retrainBound()*2/3)
+	case t.search == SearchPlain:
+		return t.plain(keys, grew)
+	case len(keys) > t.capacity && grew != inside:
+		return t.grown(keys, grew)
+	case len(keys) > t.capacity:
+		return t.unlessShort(keys, t.sparse(keys), t.retrainBound()*2/3, inside)
 	}
 	if p := t.whole(keys); p.model.eps > 0 {
 		return []piece{p}
 	}
 	if plain && t.search == SearchAuto {
-		return t.plain(keys)
+		return t.plain(keys, grew)
+	}
+	if grew != inside {
+		return t.grown(keys, grew)
 	}
 	pieces := t.load(keys)
 	if len(pieces) == 1 {
 		return pieces
 	}
-	if pieces = t.unlessShort(keys, pieces, learnedRun); pieces[0].model.eps == 0 {
+	if pieces = t.unlessShort(keys, pieces, learnedRun, inside); pieces[0].model.eps == 0 {
 		return pieces
 	}
 	return t.sparse(keys)
+}
+
+// grown cuts keys that come at one end into the longest runs, from the other end on.
+func (t trainer) grown(keys []uint64, grew edge) []piece {
+	if grew == back {
+		return t.unlessShort(keys, t.load(keys), learnedRun, back)
+	}
+	mirrored := make([]uint64, len(keys))
+	for i, k := range keys {
+		mirrored[len(keys)-1-i] = ^k
+	}
+	var pieces []piece
+	from := 0
+	for _, p := range slices.Backward(t.load(mirrored)) {
+		pieces = append(pieces, t.load(keys[from:from+p.n])...) // one, but for rounding
+		from += p.n
+	}
+	return t.unlessShort(keys, pieces, learnedRun, front)
 }
 
 // sparse cuts keys into equal pieces of at most retrainBound, and again those that no line fits.
@@ -135,22 +160,32 @@ func (t trainer) whole(keys []uint64) piece {
 }
 
 // unlessShort gives plain pieces instead where the learned ones carry fewer keys than run on average.
-func (t trainer) unlessShort(keys []uint64, pieces []piece, run int) []piece {
+func (t trainer) unlessShort(keys []uint64, pieces []piece, run int, grew edge) []piece {
 	if t.search == SearchAuto && len(keys) < run*len(pieces) {
-		return t.plain(keys)
+		return t.plain(keys, grew)
 	}
 	return pieces
 }
 
-// plain cuts keys into equal pieces that no line has to fit: one where they fit, otherwise pieces of half the capacity.
-func (t trainer) plain(keys []uint64) []piece {
+// plain cuts keys into pieces that no line has to fit: one where they fit; otherwise equal ones of half the capacity, or, where
+// the node grows at one end, full ones from the other end on.
+func (t trainer) plain(keys []uint64, grew edge) (pieces []piece) {
 	if len(keys) <= t.capacity {
 		return []piece{t.whole(keys)}
 	}
-	count := (len(keys)*2 + t.capacity - 1) / t.capacity
-	pieces := make([]piece, 0, count)
-	for i := range count {
-		pieces = append(pieces, t.whole(keys[i*len(keys)/count:(i+1)*len(keys)/count]))
+	if grew == inside {
+		count := (len(keys)*2 + t.capacity - 1) / t.capacity
+		pieces = make([]piece, 0, count)
+		for i := range count {
+			pieces = append(pieces, t.whole(keys[i*len(keys)/count:(i+1)*len(keys)/count]))
+		}
+		return pieces
+	}
+	if rest := len(keys) % t.capacity; grew == front && rest > 0 {
+		pieces, keys = append(pieces, t.whole(keys[:rest])), keys[rest:]
+	}
+	for part := range slices.Chunk(keys, t.capacity) {
+		pieces = append(pieces, t.whole(part))
 	}
 	return pieces
 }
