@@ -408,6 +408,7 @@ func refusalPlants() []plant {
 		{clause: "memory of other goroutines", bug: "its keys are those of the one before", says: "to what goroutine",
 			register: confuse},
 		{clause: "memory that is closed in the midst", bug: "peers go on with what they had begun", says: "after it was closed",
+			network: simrail.Config{Delay: 5 * time.Millisecond},
 			register: func(r *buggy, memory []byte, access rail.Access) (rail.Registration, error) {
 				keys, err := r.Rail.Register(memory, access)
 				return lasting{keys}, err

@@ -123,7 +123,7 @@ func closedBesideSilence(w *world) {
 
 // closedInTheMidst closes memory that a peer is writing to and reading from. What the memory has later stays as it is, and is not read.
 func closedInTheMidst(w *world) {
-	for range 5 {
+	for begun := range 5 {
 		most := w.silentSize()
 		a, b := w.openWith(2*most, rail.LocalOnly), w.openWith(2*most, rail.LocalOnly)
 		lent, err := b.rail.Register(b.memory, everything)
@@ -136,7 +136,7 @@ func closedInTheMidst(w *world) {
 		if a.caps.Read {
 			a.postAll(atA, []*node{b}, a.op(rail.Read, most, remoteOf(lent), most, size))
 		}
-		for range w.random.IntN(30) {
+		for range w.random.IntN(1 + 8*begun) {
 			w.round([]*node{a, b})
 		}
 		old, had := bytes.Clone(b.memory[most:]), bytes.Clone(a.memory[most:])
