@@ -269,7 +269,7 @@ func (m *before) Load64(offset uint64) (uint64, error) {
 // TestFollowersLearnWhatIsFree has a lookup in memory that follows an arena. It is on the way from a segment to a leaf when both
 // are replaced. Another leaf is in the leaf's place then, and nothing in the segment's: but the plan before has cleared that.
 func TestFollowersLearnWhatIsFree(t *testing.T) {
-	random := rand.New(rand.NewPCG(1, 2))
+	random := rand.New(rand.NewPCG(2, 2)) // which meets it soon
 	met := 0
 	for met < 1 {
 		a, err := NewArena(make([]uint64, 1<<13), Config{LeafEpsilon: 1, InnerEpsilon: 1, LeafCapacity: 4, NodeSegments: 2, BufferCapacity: 3})
@@ -286,8 +286,11 @@ func TestFollowersLearnWhatIsFree(t *testing.T) {
 		uid := a.words[seg.at/8+wordUID]
 		slot := childSlot(seg.at, len(seg.pivots), i) / 8
 		reused := func() bool { // the leaf's place, and not the segment's, whose slot still leads there
+			if a.words[slot] != leaf || a.words[seg.at/8+wordUID] != uid || head(a.words[leaf/8]).kind() != kindLeaf {
+				return false
+			}
 			free := slices.ContainsFunc(a.memory.free, func(f extent) bool { return int(seg.at/8) >= f.from && int(seg.at/8) < f.from+f.words })
-			return free && a.words[slot] == leaf && a.words[seg.at/8+wordUID] == uid && slices.Contains(leaves(a.root.Load()), leaf) &&
+			return free && slices.Contains(leaves(a.root.Load()), leaf) &&
 				locate(a.root.Load(), 30, nil).leaf.at != leaf
 		}
 		v, ok, err := Lookup(&before{follower, leaf, func() {

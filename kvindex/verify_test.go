@@ -133,10 +133,13 @@ func TestVerifyFindsEveryFlip(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	random := rand.New(rand.NewPCG(seed, 0))
-	const most = 200
+	most := uint64(100)
+	if *Soak > 0 {
+		most = 300
+	}
 	x, err := New[uint64](Config{LeafEpsilon: 1, InnerEpsilon: 1, LeafCapacity: 8, NodeSegments: 2, BufferCapacity: 3})
 	require.NoError(t, err)
-	for range 150 {
+	for range most {
 		k := random.Uint64N(most)
 		x.Put(k, k)
 		if random.IntN(4) == 0 {
