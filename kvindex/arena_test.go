@@ -176,19 +176,25 @@ func TestFullArena(t *testing.T) {
 			}
 			m.requireArena(t, a, random)
 		}
-		for _, k := range slices.Clone(m.keys) {
-			_, _, err := a.Delete(k)
-			require.NoError(t, err, name)
-			m.remove(k)
-		}
-		require.NoError(t, a.Flush())
-		require.NoError(t, a.Verify())
+		m.empty(t, a, name)
 		live, waiting := a.InUse()
 		require.Zero(t, waiting)
 		require.Equal(t, baseline, live, name)
 	}
 	_, err := kvindex.NewArena(make([]uint64, 10), small)
 	require.Error(t, err)
+}
+
+// empty deletes every key, of which none may be refused.
+func (m *reference) empty(t *testing.T, a *kvindex.Arena, name string) {
+	t.Helper()
+	for _, k := range slices.Clone(m.keys) {
+		_, _, err := a.Delete(k)
+		require.NoError(t, err, name)
+		m.remove(k)
+	}
+	require.NoError(t, a.Flush())
+	require.NoError(t, a.Verify())
 }
 
 // TestFullArenaBesideAStuckReader has a reader that does not leave: deletes may then find no memory, which changes nothing, and
@@ -219,13 +225,7 @@ func TestFullArenaBesideAStuckReader(t *testing.T) {
 			require.NoError(t, a.Verify())
 			m.fill(t, a, random)
 		}
-		for _, k := range slices.Clone(m.keys) {
-			_, _, err := a.Delete(k)
-			require.NoError(t, err, name)
-			m.remove(k)
-		}
-		require.NoError(t, a.Flush())
-		require.NoError(t, a.Verify())
+		m.empty(t, a, name)
 	}
 	require.NotZero(t, refused)
 }

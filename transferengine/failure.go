@@ -135,7 +135,7 @@ func (w *worker) spoilBy(s *slot) {
 	w.say(p, message{kind: messageFailed, imm: imm, attempt: f.attempt, failed: f.counts})
 }
 
-// settle tells the receiver who wants to forget a value that nothing of it comes any more, once that is so.
+// settleFailure tells the receiver who wants to forget a value that nothing of it comes any more, once that is so.
 func (w *worker) settleFailure(p *path, imm uint32) {
 	f := p.failures[imm]
 	if f == nil || !f.wanted || f.settled || f.counts[countUnknown] > 0 {

@@ -31,12 +31,13 @@ func (r *Rail) lost(c *conn, cause error) {
 
 // giveUp begins the end of a connection:
 //
-//  1. Its operations are awaited, which a peer that lives lets complete.
+//  1. Its operations are awaited, which a peer that lives lets complete. What has not by then is taken back, where the transport can:
+//     by closing the peer's own endpoint. Otherwise PeerLost is reported, and PeerDown waits for as long as the operations are out.
 //  2. The peer is told so by the farewell, if it can be told, and its own is awaited: then nothing lands here any more.
 //  3. PeerDown is reported.
 //
-// Steps 1 and 2 take at most DrainTimeout each. An endpoint serves all peers, so that there is nothing of one peer's that
-// could be destroyed: what a peer that is still alive, and does not answer, has on its way may land later.
+// Steps 1 and 2 take at most DrainTimeout each. With an endpoint that serves all peers there is nothing of one peer's that could be
+// destroyed: what a peer that is still alive, and does not answer, has on its way may land later (rail.Caps.Fences).
 func (r *Rail) giveUp(c *conn, cause error, farewell bye) {
 	wasUp := c.state == connUp
 	c.cause, c.state, c.farewell, c.deadline = cause, connDraining, farewell, r.now.Add(r.cfg.DrainTimeout)
