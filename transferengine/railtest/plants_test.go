@@ -496,7 +496,7 @@ func endPlants() []plant {
 			}},
 		{clause: "nothing leaks", bug: "memory for each peer", says: "bytes of heap",
 			connect: func(r *buggy, id rail.PeerID, _ []byte) (rail.PeerID, error) {
-				r.loot = append(r.loot, make([]byte, 1<<13))
+				r.loot = append(r.loot, make([]byte, 1<<14))
 				return id, nil
 			}},
 		{clause: "a target that computes", bug: "it is asleep", says: "deadline exceeded",
